@@ -1,0 +1,246 @@
+/* rnnbridge: the C interface of the recurrent engine. This header is its documentation.
+ *
+ * Letters: T time, N batch, I input size, H hidden size, G gates, L layers, D directions (1 or 2).
+ * Gates and their order in every weight: LSTM "ifgo", GRU "rzn", RNN "n". z keeps h: h' = (1 - z) n + z h.
+ *
+ *   LSTM        i,f,o = f(W x + U h + b)   g = g(...)   c' = f c + i g   h' = o h(c')
+ *   GRU after   r,z   = f(W x + U h + b)   n = g(W_n x + b_in + r (U_n h + b_hn))   h' = (1 - z) n + z h
+ *   GRU before  r,z   = f(W x + U h + b)   n = g(W_n x + U_n (r h) + b_n)           h' = (1 - z) n + z h
+ *   RNN         h' = f(W x + U h + b)
+ *
+ * Order of calls: rnb_plan_create -> rnb_plan_sizes -> (caller allocates) -> rnb_pack -> rnb_forward, as
+ * often as wanted -> rnb_plan_destroy. The caller owns all memory; rnb_pack and rnb_forward never allocate
+ * any that grows with the problem. The library's only global state is its thread pool and the choice of an
+ * instruction set.
+ *
+ * Every function may be called from any thread. A plan is immutable: several threads may use one at once,
+ * each with a workspace of its own; packed weights are only read by rnb_forward and may be shared by all
+ * plans of one spec, whatever their T and N.
+ *
+ * Results are the same bits for any number of threads and for any company that a row has in the batch, on one
+ * instruction set.
+ *
+ * ABI: `struct_size` is the first field of every struct and must be set to sizeof(that struct) by the caller.
+ * Fields are only ever added at the end; a library that is older than its caller accepts the longer struct as
+ * long as what it does not know is zero. In every enumeration 0 is not a value, so that a forgotten field is
+ * an error.
+ */
+#ifndef RNNBRIDGE_H
+#define RNNBRIDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define RNB_API __declspec(dllexport)
+#else
+#define RNB_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when an existing function, field or code changes its meaning; adding to the end of a struct does
+ * not. */
+#define RNB_ABI_VERSION 1
+
+/* Alignment in bytes of the packed weights and of the workspace. Other arrays need their element's alignment.
+ */
+#define RNB_ALIGNMENT 64
+
+typedef enum rnb_status {
+  RNB_OK = 0,
+  RNB_INVALID_ARGUMENT = 1, /* rnb_last_error() says what was given and what is accepted */
+  RNB_UNSUPPORTED = 2,      /* a struct longer than this library knows, with something in its unknown part */
+  RNB_ISA_UNAVAILABLE =
+      3, /* RNNBRIDGE_ISA names an instruction set that is not compiled in or not usable here */
+  RNB_OUT_OF_MEMORY = 4,
+  RNB_INTERNAL_ERROR = 5
+} rnb_status;
+
+typedef enum rnb_cell { RNB_CELL_LSTM = 1, RNB_CELL_GRU = 2, RNB_CELL_RNN = 3 } rnb_cell;
+
+/* GRU only; the other cells have RNB_RESET_NONE. */
+typedef enum rnb_reset { RNB_RESET_NONE = 1, RNB_RESET_BEFORE = 2, RNB_RESET_AFTER = 3 } rnb_reset;
+
+/* Element type of every array of a plan: x, y, states, weights. */
+typedef enum rnb_dtype { RNB_DTYPE_FLOAT32 = 1, RNB_DTYPE_FLOAT64 = 2 } rnb_dtype;
+
+typedef enum rnb_direction {
+  RNB_DIRECTION_FORWARD = 1,
+  RNB_DIRECTION_REVERSE = 2, /* D = 1 */
+  RNB_DIRECTION_BIDIRECTIONAL = 3
+} rnb_direction;
+
+/* Single is bias_ih alone. Double is bias_ih and bias_hh, which are added wherever both act on the same sum:
+ * everywhere but in the n gate of GRU reset-after, where b_hn stays inside r (...) and is 0 if the bias is
+ * single. */
+typedef enum rnb_bias { RNB_BIAS_NONE = 1, RNB_BIAS_SINGLE = 2, RNB_BIAS_DOUBLE = 3 } rnb_bias;
+
+/* How a bidirectional layer's two outputs become one, for every layer. NONE: the caller wants them apart; y
+ * is laid out as for CONCAT and L must be 1. With one direction: CONCAT or NONE, which then mean the same. */
+typedef enum rnb_merge {
+  RNB_MERGE_CONCAT = 1,
+  RNB_MERGE_SUM = 2,
+  RNB_MERGE_MUL = 3,
+  RNB_MERGE_AVE = 4,
+  RNB_MERGE_NONE = 5
+} rnb_merge;
+
+/* PROCESSING: y is flipped over the whole T axis, y_out[t] = y[T-1-t] (padding too). L must be 1. */
+typedef enum rnb_output_order {
+  RNB_OUTPUT_ORDER_INPUT = 1,
+  RNB_OUTPUT_ORDER_PROCESSING = 2
+} rnb_output_order;
+
+/* a, b are alpha and beta. Those that a function does not use are ignored. NaN gives NaN in all of them. */
+typedef enum rnb_activation_code {
+  RNB_ACTIVATION_SIGMOID = 1,
+  RNB_ACTIVATION_TANH = 2,
+  RNB_ACTIVATION_RELU = 3,
+  RNB_ACTIVATION_HARD_SIGMOID = 4, /* min(max(a x + b, 0), 1) */
+  RNB_ACTIVATION_LINEAR = 5,
+  RNB_ACTIVATION_AFFINE = 6,           /* a x + b */
+  RNB_ACTIVATION_LEAKY_RELU = 7,       /* x < 0 ? a x : x */
+  RNB_ACTIVATION_THRESHOLDED_RELU = 8, /* x > a ? x : 0 */
+  RNB_ACTIVATION_SCALED_TANH = 9,      /* a tanh(b x) */
+  RNB_ACTIVATION_ELU = 10,             /* x < 0 ? a (exp(x) - 1) : x */
+  RNB_ACTIVATION_SELU = 11,            /* the constants of Klambauer et al. 2017; a, b unused */
+  RNB_ACTIVATION_SOFTSIGN = 12,        /* x / (1 + |x|) */
+  RNB_ACTIVATION_SOFTPLUS = 13,        /* log(1 + exp(x)) */
+  RNB_ACTIVATION_EXPONENTIAL = 14,
+  RNB_ACTIVATION_SILU = 15, /* x sigmoid(x) */
+  RNB_ACTIVATION_GELU = 16  /* x Phi(x), with erf, not its tanh approximation */
+} rnb_activation_code;
+
+typedef struct rnb_activation {
+  int32_t code; /* rnb_activation_code; 0 in a slot that the cell does not have */
+  double alpha;
+  double beta;
+} rnb_activation;
+
+typedef struct rnb_spec {
+  size_t struct_size;
+  int32_t cell;         /* rnb_cell */
+  int32_t reset;        /* rnb_reset */
+  int32_t dtype;        /* rnb_dtype */
+  int32_t direction;    /* rnb_direction */
+  int32_t bias;         /* rnb_bias */
+  int32_t merge;        /* rnb_merge */
+  int32_t output_order; /* rnb_output_order */
+  int32_t num_layers;   /* L >= 1 */
+  int64_t input_size;   /* I >= 1, of layer 0. Upper layers read D*H (concat) or H (sum, mul, ave) */
+  int64_t hidden_size;  /* H >= 1 */
+  /* The same for every layer and direction. LSTM: f (i, f, o gates), g (g gate), h (cell state). GRU: f (r,
+   * z), g (n). RNN: f. sigmoid, tanh in their usual places and tanh or relu in RNN are fast, all others are
+   * right. */
+  rnb_activation activations[3];
+} rnb_spec;
+
+/* Sizes in bytes, the same for every number of threads and every instruction set. With e the element's size,
+ * H' = H rounded up to a multiple of 64/e, I_l the input size of layer l, slots S and state rows K:
+ *                 LSTM   GRU after   GRU before   RNN
+ *      G            4        3           3         1
+ *      S            4        4           3         1
+ *      K            3        2           3         2
+ *   packed    = e * sum over l, d of H' (S + G (I_l + H))
+ *   workspace = e D (96 + N) S H' + e D N K (H' + 64/e) + e B T N Y' + 16 N
+ * Y' is the width of a layer's output rounded up to a multiple of 64/e; B = 0, 1, 2 for L = 1, 2, more. */
+typedef struct rnb_sizes {
+  size_t struct_size;
+  size_t packed_nbytes;
+  size_t workspace_nbytes;
+} rnb_sizes;
+
+/* Arrays in PyTorch's layout, row-major and contiguous, of the spec's dtype; read during the call only:
+ *   weight_ih [G*H, I_l]   weight_hh [G*H, H]   bias_ih [G*H]   bias_hh [G*H]
+ * `arrays` holds, for layer 0 forward, layer 0 reverse, layer 1 forward ... (one direction: layer 0, layer 1
+ * ...): bias none:   weight_ih, weight_hh bias single: weight_ih, weight_hh, bias_ih bias double: weight_ih,
+ * weight_hh, bias_ih, bias_hh */
+typedef struct rnb_weights {
+  size_t struct_size;
+  const void* const* arrays;
+  size_t count; /* L * D * (2, 3 or 4); checked */
+} rnb_weights;
+
+/* All arrays are of the spec's dtype. Strides count elements; the feature axis has stride 1. Nothing may
+ * overlap what is written, except that hn may be h0 itself and cn may be c0. */
+typedef struct rnb_forward_args {
+  size_t struct_size;
+  const void* packed; /* from rnb_pack with an equal spec; RNB_ALIGNMENT; only read */
+  void* workspace;    /* workspace_nbytes; RNB_ALIGNMENT; needs no initialisation, holds nothing afterwards */
+
+  const void* x; /* [T, N, I]; what lies past a sequence's length is never read */
+  int64_t x_stride_t;
+  int64_t x_stride_n;
+
+  /* [T, N, D*H] (concat, none: forward features first) or [T, N, H] (sum, mul, ave). Exactly zero past a
+   * length. NULL if not wanted. Only its features are written, never what lies between strides. */
+  void* y;
+  int64_t y_stride_t;
+  int64_t y_stride_n;
+
+  /* [N] steps per sequence, 0 <= length <= T, in any order; NULL means all T. The reverse direction starts at
+   * a sequence's last valid step. A final state is the one after a sequence's last processed step, and the
+   * initial state where the length is 0. */
+  const void* lengths;
+  int32_t lengths_itemsize; /* 4: int32_t, 8: int64_t; not looked at if lengths is NULL */
+
+  /* 0: at most rnb_get_num_threads(), fewer for little work. n > 0: n, as far as there are rows and
+   * directions to share. The call runs on its own thread alone while another call holds the pool. */
+  int32_t num_threads;
+
+  const void* h0; /* [L*D, N, H] contiguous, NULL means zeros; index l*D + d */
+  const void* c0; /* the same, LSTM only */
+  void* hn;       /* [L*D, N, H] contiguous, NULL if not wanted */
+  void* cn;       /* the same, LSTM only */
+} rnb_forward_args;
+
+typedef struct rnb_plan rnb_plan;
+
+/* RNB_ABI_VERSION of the library that was loaded. */
+RNB_API int32_t rnb_abi_version(void);
+
+/* JSON, the same pointer in every call, valid for ever:
+ *   {"version": "0.1.0", "abi": 1, "alignment": 64,
+ *    "cells": {"lstm": "ifgo", "gru": "rzn", "rnn": "n"},
+ *    "codes": {"status": {...}, "cell": {"lstm": 1, ...}, "reset": ..., "dtype": ..., "direction": ...,
+ * "bias": ..., "merge": ..., "output_order": ..., "activation": {"sigmoid": 1, ...}}, "struct_sizes":
+ * {"rnb_activation": ..., "rnb_spec": ..., "rnb_sizes": ..., "rnb_weights": ..., "rnb_forward_args": ...},
+ *    "isa": {"compiled": ["baseline", "avx2", ...], "usable": [...], "active": "avx2" or null, "warnings":
+ * [...]}} Names in "codes" are the enumerators' in lower case without their prefix (dtype: "float32").
+ * compiled: in this library; usable: this CPU has it and its kernels agree with the baseline's; active: what
+ * plans use, null if RNNBRIDGE_ISA asks for one that is not usable (rnb_plan_create then fails and a warning
+ * says why). */
+RNB_API const char* rnb_build_info(void);
+
+/* What the last failing call on this thread had to say, in words for a user; "" before any failure. Valid
+ * until the next failing call on this thread. */
+RNB_API const char* rnb_last_error(void);
+
+/* T >= 1, N >= 0, flags = 0 (bits are given a meaning by later versions). Copies the spec. *plan is set on
+ * success only. */
+RNB_API rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags,
+                                   rnb_plan** plan);
+
+/* NULL is fine. */
+RNB_API void rnb_plan_destroy(rnb_plan* plan);
+
+RNB_API rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes);
+
+/* Writes packed_nbytes at `packed` (RNB_ALIGNMENT). The result depends on the spec and the weights alone. */
+RNB_API rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* packed);
+
+/* N = 0 returns at once. On an error nothing has been written. */
+RNB_API rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args);
+
+/* n >= 1, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run on. */
+RNB_API rnb_status rnb_set_num_threads(int32_t n);
+RNB_API int32_t rnb_get_num_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
