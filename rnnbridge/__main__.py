@@ -1,0 +1,7 @@
+"""`python -m rnnbridge`: the same as the `rnnbridge` command."""
+
+import sys
+
+from rnnbridge.cli import main
+
+sys.exit(main())

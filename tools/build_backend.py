@@ -1,0 +1,97 @@
+"""The build backend: scikit-build-core, and a pure-Python build where there is no C++ compiler.
+
+Knows nothing of what is built. Only a missing compiler makes a build pure: where there is one, a build that breaks is
+an error. (scikit-build-core's own `if.failed` override cannot tell the two apart.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from scikit_build_core import build as skbuild
+from scikit_build_core.build import build_sdist, get_requires_for_build_sdist
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+Settings = dict[str, Any] | None
+
+NOTICE = """
+*** rnnbridge: no C++ compiler was found, so it is installed without the native engine.
+*** It inspects and converts as usual, with NumPy as the judge, but rb.layer, rb.LSTM, rb.GRU and rb.RNN will not run.
+*** For the engine install a C++ compiler (Debian, Ubuntu: apt install g++; macOS: xcode-select --install), then:
+***     pip install --force-reinstall --no-deps --no-cache-dir rnnbridge     (or the folder it came from)
+"""
+
+
+def runs(command: list[str]) -> bool:
+    """Whether the compiler is there and answers; macOS has a `c++` that only asks to install one."""
+    try:
+        return subprocess.run([*command, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def has_compiler() -> bool:
+    """Look where CMake looks: $CXX alone where it is set, else the usual names. Visual C++ only CMake can find."""
+    if os.name == "nt" or "CMAKE_TOOLCHAIN_FILE" in os.environ:
+        return True
+    if "CXX" in os.environ:
+        return runs(shlex.split(os.environ["CXX"]))
+    return any(runs([name]) for name in ("c++", "g++", "clang++"))
+
+
+def settle(settings: Settings) -> Settings:
+    """The caller's settings, without CMake where it would find no compiler."""
+    return settings if has_compiler() else {**(settings or {}), "wheel.cmake": "false"}
+
+
+def notify() -> None:
+    """Say that the build is pure. pip shows a build's output only under -v, so a terminal is told directly."""
+    if has_compiler():
+        return
+    print(NOTICE, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError), Path("/dev/tty").open("w") as terminal:
+        terminal.write(NOTICE)
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    return skbuild.get_requires_for_build_wheel(settle(config_settings))
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+    return skbuild.get_requires_for_build_editable(settle(config_settings))
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
+    return skbuild.prepare_metadata_for_build_wheel(metadata_directory, settle(config_settings))
+
+
+def prepare_metadata_for_build_editable(metadata_directory: str, config_settings: Settings = None) -> str:
+    return skbuild.prepare_metadata_for_build_editable(metadata_directory, settle(config_settings))
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
+    notify()
+    return skbuild.build_wheel(wheel_directory, settle(config_settings), metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    notify()
+    return skbuild.build_editable(wheel_directory, settle(config_settings), metadata_directory)
