@@ -1,0 +1,179 @@
+"""Loading and saving: which format, and nothing of what is in one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rnnbridge.errors import ArgumentError, FileAccessError, FormatError
+from rnnbridge.files.atomic import replacing
+from rnnbridge.formats import Format, Live, Settings, WriteOptions, Written, catalogue
+from rnnbridge.weights import Bundle, RNNWeights
+
+_HEAD = 512
+
+
+def load(path: str | os.PathLike[str], format: str | None = None, settings: Mapping[str, str] | None = None) -> Bundle:
+    """Read the recurrent layers of a file.
+
+    Args:
+        path: the file.
+        format: its format's name; None finds it from the content.
+        settings: what the file does not say, by key or "layer.key"; `rnnbridge inspect` lists what is assumed.
+
+    Raises:
+        FileAccessError: no such file, or not permitted.
+        FormatError: an unknown format, a damaged file, or one without a recurrent layer.
+        ArgumentError: an unknown format name, or a setting that nothing takes.
+    """
+    path = Path(path)
+    chosen = find_format(path) if format is None else format_named(format)
+    asked = Settings(settings)
+    try:
+        bundle = chosen.read(path, asked)
+    except OSError as error:
+        if isinstance(error, FileAccessError):
+            raise
+        raise FormatError(f"{path} cannot be read as {chosen.name}: {error}") from error
+    if not bundle.layers:
+        raise FormatError(f"{path}: no recurrent layer in it ({len(bundle.tensors)} other arrays)")
+    asked.check_all_used()
+    return bundle
+
+
+def save(
+    what: RNNWeights | Bundle,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    overwrite: bool = False,
+    batch_first: bool | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Written:
+    """Write weights, or a whole bundle, to a file.
+
+    Args:
+        what: one layer or stack, or what `load` gave.
+        path: the file to be written; its name says the format unless `format` does.
+        overwrite: replace an existing file.
+        batch_first: the order of sequences that the file or its constructor line says; None keeps the source's.
+        settings: options of the format.
+
+    Returns:
+        What was written, and what was left out.
+
+    Raises:
+        TargetExistsError, FileAccessError: nothing was written.
+        Incompatible: the format cannot hold a layer; `reasons` has every reason.
+    """
+    path = Path(path)
+    chosen = format_for(path, format)
+    bundle = what if isinstance(what, Bundle) else Bundle({what.origin.name or "rnn": what}, format="memory")
+    with replacing(path, overwrite=overwrite) as draft:
+        return write(bundle, draft, chosen, batch_first=batch_first, settings=settings)
+
+
+def write(
+    bundle: Bundle, draft: Path, chosen: Format, *, batch_first: bool | None, settings: Mapping[str, str] | None
+) -> Written:
+    """Write a bundle to exactly this path, in this format. For `save` and for what proves before it publishes."""
+    if chosen.write is None:
+        raise ArgumentError(f"the format {chosen.name!r} is only read; those that are written: {', '.join(_writable())}")
+    if not bundle.layers:
+        raise ArgumentError("there is no recurrent layer to write")
+    asked = Settings(settings)
+    written = chosen.write(bundle, draft, WriteOptions(batch_first, _suffix(draft, chosen), asked))
+    asked.check_all_used()
+    return written
+
+
+def from_framework(layer: Any) -> RNNWeights:
+    """The weights of a live layer: a torch module, a Keras layer, an ONNX node ...
+
+    Raises:
+        ArgumentError: no converter knows such an object.
+    """
+    return _live_for(layer).read(layer)
+
+
+def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch_first: bool | None = None) -> Any:
+    """A live layer of a framework with these weights.
+
+    Args:
+        framework: "pytorch", "keras", ...
+        into: fill this layer instead of making one.
+        batch_first: None keeps the source's order.
+
+    Raises:
+        Incompatible: the framework cannot hold the layer, or `into` is another one.
+    """
+    known = catalogue().live
+    if framework not in known:
+        raise ArgumentError(f"unknown framework {framework!r}; live layers can be made for {', '.join(known)}")
+    return known[framework].write(weights, into, batch_first)
+
+
+def find_format(path: Path) -> Format:
+    """The format of a file, from its content.
+
+    Raises:
+        FileAccessError, FormatError: as `load` says.
+    """
+    if path.is_dir():
+        raise FormatError(f"{path} is a folder; rnnbridge reads files")
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    for candidate in catalogue().formats.values():
+        if candidate.sniff(path, head):
+            return candidate
+    by_name = [one.name for one in catalogue().formats.values() if path.name.endswith(one.suffixes)]
+    looks = f"by its name it should be {by_name[0]}, but its content is not" if by_name else f"it begins {head[:8]!r}"
+    known = ", ".join(catalogue().formats)
+    raise FormatError(f"{path}: unknown or damaged file ({looks}; {len(head)} bytes seen); formats read: {known}")
+
+
+def format_for(path: Path, format: str | None) -> Format:
+    """The format to write: the one named, else the one whose longest suffix the name ends in."""
+    if format is not None:
+        return format_named(format)
+    fitting = [
+        (len(suffix), one.name)
+        for one in catalogue().formats.values()
+        for suffix in one.suffixes
+        if path.name.endswith(suffix) and one.write is not None
+    ]
+    if not fitting:
+        suffixes = ", ".join(s for one in catalogue().formats.values() if one.write for s in one.suffixes)
+        raise ArgumentError(f"cannot tell the format to write from the name {path.name!r}; known endings: {suffixes}")
+    return catalogue().formats[max(fitting, key=lambda pair: pair[0])[1]]
+
+
+def format_named(name: str) -> Format:
+    """A format by its name; ArgumentError lists the known ones."""
+    known = catalogue().formats
+    if name not in known:
+        raise ArgumentError(f"unknown format {name!r}; known: {', '.join(known)}")
+    return known[name]
+
+
+def _live_for(layer: Any) -> Live:
+    if isinstance(layer, type):
+        raise ArgumentError(f"{layer.__name__} is a class; give an object of it")
+    for live in catalogue().live.values():
+        if live.recognises(layer):
+            return live
+    kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
+    raise ArgumentError(f"{kind} is no recurrent layer of {', '.join(catalogue().live)}")
+
+
+def _suffix(path: Path, chosen: Format) -> str:
+    return next((suffix for suffix in chosen.suffixes if path.name.endswith(suffix)), path.suffix)
+
+
+def _writable() -> list[str]:
+    return [one.name for one in catalogue().formats.values() if one.write is not None]

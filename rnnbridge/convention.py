@@ -1,0 +1,314 @@
+"""The row type: how one framework lays out one kind of recurrent layer, and what that layer can express.
+
+A row is data. Reading and writing are both derived from it, so no converter holds a split, a swap or a gate index.
+Knows no framework by name: the rows live in `converters/`, one file each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.errors import LayoutError
+from rnnbridge.gates import change_gates, gate_order, split_gates
+from rnnbridge.layout import Axes, join, part
+from rnnbridge.spec import GATES, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
+
+Array = NDArray[Any]
+TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole")
+_Blocks = dict[tuple[str, int, int], dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One array of the framework and what it holds.
+
+    Args:
+        name: the array's name; `{layer}` and `{direction}` are filled in.
+        holds: the canonical tensor in it, or two: "bias_ih bias_hh" along axis `b`, "weight_ih weight_hh" end to end along `i`.
+        axes: its axis string, see layout.py.
+        gates: the gates in it, in the framework's letters, where they are not the row's.
+        optional: the array is absent where the layer has no such bias.
+    """
+
+    name: str
+    holds: str
+    axes: str
+    gates: str = ""
+    optional: bool = False
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The canonical tensors in it."""
+        return tuple(self.holds.split())
+
+    @cached_property
+    def layout(self) -> Axes:
+        """Its axis string, parsed."""
+        return Axes(self.axes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Convention:
+    """How a framework lays out one kind of layer.
+
+    Args:
+        name: "keras.CuDNNGRU"; the part before the dot is the framework.
+        cell: the canonical cell.
+        gates: the gate order, in the framework's own letters.
+        slots: every array.
+        source: where these facts come from. Without one a row does not construct.
+        letters: the framework's gate letters that are not the canonical ones, e.g. {"c": "g"}.
+        reset: the GRU formulas that the layer can hold.
+        z: "keeps" is h' = (1-z) n + z h, "takes" is h' = (1-z) h + z n.
+        forget_bias: added to the forget gate at run time, on top of the stored bias.
+        state_order: "h c" or "c h".
+        padding: what y holds past a sequence's length.
+        zero_length: the final state of an empty sequence: "initial", "zero", or "refused".
+        batch_first: the usual order of sequences; None where there is none.
+        directions: which the layer runs in; `direction_names` are what `{direction}` becomes.
+        many_layers: whether one object holds a stack.
+        activations: per canonical slot, the activations it can have; a bare name of one with constants admits any.
+        one_activation: one setting serves the LSTM's candidate and its output.
+        extras: the spec's optional fields that it can express: "proj_size", "peephole", "clip", ...
+        merges, output_orders: what it can express; `added` names the nodes that this takes, by value.
+        constructor: the line that makes the layer, over the spec's fields.
+
+    Raises:
+        LayoutError: gates that are not the cell's, an unknown tensor, or no source.
+    """
+
+    name: str
+    cell: Cell
+    gates: str
+    slots: tuple[Slot, ...]
+    source: str
+    letters: Mapping[str, str] = field(default_factory=dict)
+    reset: tuple[Reset, ...] = ()
+    z: Literal["keeps", "takes"] = "keeps"
+    forget_bias: float = 0.0
+    state_order: Literal["h c", "c h", "h"] = "h"
+    padding: Literal["zero", "repeat"] = "zero"
+    zero_length: Literal["initial", "zero", "refused"] = "initial"
+    batch_first: bool | None = None
+    directions: tuple[Direction, ...] = ("forward",)
+    direction_names: tuple[str, str] = ("", "_reverse")
+    many_layers: bool = False
+    activations: tuple[tuple[str, ...], ...] = ()
+    one_activation: bool = False
+    extras: tuple[str, ...] = ()
+    merges: tuple[Merge, ...] = ("concat",)
+    output_orders: tuple[OutputOrder, ...] = ("input",)
+    added: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.source.strip():
+            raise LayoutError(f"row {self.name!r} has no source: say where the convention comes from")
+        if sorted(map(self._canonical, self.gates)) != sorted(GATES[self.cell]):
+            raise LayoutError(
+                f"row {self.name!r}: gates {self.gates!r} are not those of {self.cell!r}, {GATES[self.cell]!r}"
+            )
+        if (self.cell == "gru") != bool(self.reset):
+            raise LayoutError(f"row {self.name!r}: a GRU row says which reset formulas it holds, and no other row does")
+        for slot in self.slots:
+            if unknown := set(slot.tensors) - set(TENSORS):
+                raise LayoutError(
+                    f"row {self.name!r}: {slot.name!r} holds {sorted(unknown)}; known are {list(TENSORS)}"
+                )
+            _ = slot.layout.letters  # an axis string that cannot be read fails here, not at first use
+
+    @property
+    def framework(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+    @property
+    def layer(self) -> str:
+        """The part of the name after the dot: the framework's own name of the layer."""
+        return self.name.partition(".")[2]
+
+    @property
+    def bias_forms(self) -> tuple[Bias, ...]:
+        """The bias forms that it can hold."""
+        held = {tensor for slot in self.slots for tensor in slot.tensors if tensor.startswith("bias")}
+        full: Bias = "double" if "bias_hh" in held else "single" if held else "none"
+        droppable = all(slot.optional for slot in self.slots if slot.holds.startswith("bias"))
+        return ("none", full) if droppable and full != "none" else (full,)
+
+    def bias_of(self, names: Mapping[str, Any]) -> Bias:
+        """The bias form of a layer whose arrays have these names."""
+        biases = [slot for slot in self.slots if slot.holds.startswith("bias")]
+        present = [self.array_name(slot, 0, 0) in names for slot in biases]
+        return self.bias_forms[-1] if any(present) else "none"
+
+    def array_name(self, slot: Slot, layer: int, direction: int) -> str:
+        """The name of a slot's array at one layer and direction."""
+        return slot.name.format(layer=layer, direction=self.direction_names[direction])
+
+    def sizes(self, arrays: Mapping[str, Array], num_directions: int = 1) -> dict[str, int]:
+        """Find I, H and P from the shapes of layer 0.
+
+        Returns:
+            {"input_size": I, "hidden_size": H, "proj_size": P or 0}
+
+        Raises:
+            LayoutError: an array that is missing, or shapes that contradict each other or leave a size open.
+        """
+        known: dict[str, int] = {}
+        slots = [slot for slot in self.slots if self.array_name(slot, 0, 0) in arrays]
+        if missing := [slot.name for slot in self.slots if slot not in slots and not slot.optional]:
+            raise LayoutError(f"{self.name}: no {', '.join(missing)} among {sorted(arrays)}")
+        for slot in slots * 2:  # the second pass uses what the first found out
+            name = self.array_name(slot, 0, 0)
+            counts = {"d": num_directions, "l": 1, "g": len(self._slot_gates(slot)), "b": len(slot.tensors)}
+            feature = {"weight_ih": "x", "weight_hh": "s", "weight_ih weight_hh": "x+s"}.get(slot.holds, "")
+            start = {**counts, **{to: known[k] for to, k in (("o", "o"), ("p", "s"), ("i", feature)) if k in known}}
+            try:
+                found = slot.layout.solve(np.shape(arrays[name]), start)
+            except LayoutError as error:
+                raise LayoutError(f"{self.name}: {name}: {error}") from None
+            known |= {to: found[k] for to, k in (("o", "o"), ("s", "p"), (feature, "i")) if k in found and to}
+        if "x" not in known and "x+s" in known:
+            known["x"] = known["x+s"] - known.get("s", known.get("o", 0))
+        if not {"x", "o"} <= known.keys() or known["x"] < 1:
+            raise LayoutError(f"{self.name}: the shapes {_shapes(arrays)} do not determine the input and hidden size")
+        projected = any("weight_hr" in slot.tensors for slot in slots)
+        return {"input_size": known["x"], "hidden_size": known["o"], "proj_size": known["s"] if projected else 0}
+
+    def read(self, arrays: Mapping[str, Array], spec: RNNSpec) -> dict[str, Array]:
+        """Turn the framework's arrays into canonical ones.
+
+        Args:
+            arrays: name -> array; names that are not the row's are an error of the caller and left unread.
+            spec: what the layer is; its sizes are checked against every array.
+
+        Raises:
+            LayoutError: naming every array that is missing or has another shape.
+        """
+        blocks: _Blocks = {}
+        wrong = []
+        for slot, layer, direction in self._places(spec):
+            name = self.array_name(slot, layer, direction)
+            if name not in arrays:
+                wrong += [] if slot.optional else [f"{name} is missing"]
+                continue
+            try:
+                self._take(slot, np.asarray(arrays[name]), spec, layer, direction, blocks)
+            except LayoutError as error:
+                wrong.append(f"{name}: {error}")
+        if wrong:
+            raise LayoutError(f"{self.name}: " + "; ".join(wrong))
+        return self._turned(self._assemble(blocks, spec), 1.0)
+
+    def write(self, canonical: Mapping[str, Array], spec: RNNSpec) -> dict[str, Array]:
+        """The inverse of `read`. The spec must be one that the row holds as it is: see rewrite.plan."""
+        turned = self._turned(dict(canonical), -1.0)
+        arrays = {}
+        for slot, layer, direction in self._places(spec):
+            if set(slot.tensors) <= spec.tensor_shapes(layer).keys():
+                arrays[self.array_name(slot, layer, direction)] = self._give(slot, turned, spec, layer, direction)
+        return arrays
+
+    def _canonical(self, letter: str) -> str:
+        return self.letters.get(letter, letter)
+
+    def _slot_gates(self, slot: Slot) -> str:
+        return slot.gates or ("" if slot.holds == "weight_hr" else self.gates)
+
+    def _places(self, spec: RNNSpec) -> Iterator[tuple[Slot, int, int]]:
+        for layer, direction, _ in spec.positions():
+            for slot in self.slots:
+                letters = slot.layout.letters
+                if not ("l" in letters and layer) and not ("d" in letters and direction):
+                    yield slot, layer, direction
+
+    def _slot_sizes(self, slot: Slot, spec: RNNSpec, layer: int) -> tuple[dict[str, int], list[int]]:
+        features = [
+            spec.layer_input_size(layer) if tensor == "weight_ih" else spec.state_size
+            for tensor in slot.tensors
+            if tensor in ("weight_ih", "weight_hh")
+        ]
+        sizes = {
+            "l": spec.num_layers,
+            "d": spec.num_directions,
+            "b": len(slot.tensors),
+            "g": len(self._slot_gates(slot)),
+        }
+        return {**sizes, "p": spec.proj_size, "o": spec.hidden_size, "i": sum(features)}, features
+
+    def _cells(
+        self, slot: Slot, spec: RNNSpec, layer: int, direction: int
+    ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        letters = slot.layout.letters
+        for inner_layer in range(spec.num_layers) if "l" in letters else (layer,):
+            for inner_direction in range(spec.num_directions) if "d" in letters else (direction,):
+                index = (inner_layer,) * ("l" in letters) + (inner_direction,) * ("d" in letters)
+                yield inner_layer, inner_direction, index
+
+    def _take(self, slot: Slot, array: Array, spec: RNNSpec, layer: int, direction: int, blocks: _Blocks) -> None:
+        sizes, features = self._slot_sizes(slot, spec, layer)
+        apart = slot.layout.read(array, sizes)
+        for inner_layer, inner_direction, index in self._cells(slot, spec, layer, direction):
+            cell = apart[index]
+            along_b = "b" in slot.layout.letters
+            tensors = list(cell) if along_b else part(cell, features, -1) if len(features) > 1 else [cell]
+            for name, tensor in zip(slot.tensors, tensors, strict=True):
+                gates = self._slot_gates(slot)
+                split = (
+                    dict(zip(map(self._canonical, gates), tensor, strict=True))
+                    if "g" in slot.layout.letters
+                    else {self._canonical(gates): tensor}
+                )
+                blocks.setdefault((name, inner_layer, inner_direction), {}).update(split)
+
+    def _give(self, slot: Slot, canonical: Mapping[str, Array], spec: RNNSpec, layer: int, direction: int) -> Array:
+        sizes, features = self._slot_sizes(slot, spec, layer)
+        cells = []
+        for inner_layer, inner_direction, _ in self._cells(slot, spec, layer, direction):
+            suffix = f"_l{inner_layer}{'_reverse' * inner_direction}"
+            tensors = [self._gates_of(slot, canonical[name + suffix], name) for name in slot.tensors]
+            along_b = "b" in slot.layout.letters
+            cells.append(np.stack(tensors) if along_b else join(tensors, -1) if len(features) > 1 else tensors[0])
+        outer = [sizes[letter] for letter in "ld" if letter in slot.layout.letters]
+        return slot.layout.write(np.stack(cells).reshape(*outer, *cells[0].shape) if outer else cells[0], sizes)
+
+    def _gates_of(self, slot: Slot, tensor: Array, name: str) -> Array:
+        if not gate_order(name, self.cell):
+            return tensor
+        by_gate = split_gates(tensor, name, self.cell)
+        wanted = [by_gate[self._canonical(letter)] for letter in self._slot_gates(slot)]
+        return np.stack(wanted) if "g" in slot.layout.letters else wanted[0]
+
+    def _assemble(self, blocks: _Blocks, spec: RNNSpec) -> dict[str, Array]:
+        canonical, wrong = {}, []
+        for layer, direction, suffix in spec.positions():
+            for name, shape in spec.tensor_shapes(layer).items():
+                have = blocks.get((name, layer, direction), {})
+                order = gate_order(name, self.cell) or ("",)
+                if missing := [gate for gate in order if gate not in have]:
+                    wrong.append(f"nothing holds {name}{suffix}" + (f", gates {''.join(missing)}" if have else ""))
+                    continue
+                canonical[name + suffix] = np.stack([have[gate] for gate in order]).reshape(shape)
+        if wrong:
+            raise LayoutError(f"{self.name}: " + "; ".join(wrong))
+        return canonical
+
+    def _turned(self, canonical: dict[str, Array], sign: float) -> dict[str, Array]:
+        """Turn the update gate of a row where z takes, and add (1) or take off (-1) a run-time forget bias."""
+        if self.z == "takes":
+            turn = {"z": lambda gates: -gates["z"]}
+            canonical = {name: change_gates(array, name, self.cell, turn) for name, array in canonical.items()}
+        if self.forget_bias:
+            fold = {"f": lambda gates: gates["f"].astype(np.float64) + sign * self.forget_bias}
+            biases = [name for name in canonical if name.startswith("bias_ih")]
+            canonical |= {name: change_gates(canonical[name], name, self.cell, fold) for name in biases}
+        return canonical
+
+
+def _shapes(arrays: Mapping[str, Array]) -> str:
+    return ", ".join(f"{name} {list(np.shape(array))}" for name, array in arrays.items())

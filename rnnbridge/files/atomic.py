@@ -1,0 +1,52 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rnnbridge.errors import FileAccessError, TargetExistsError
+
+
+@contextmanager
+def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a path beside `target` to write to; rename it to `target` when the block ends well, remove it when not.
+
+    Raises:
+        TargetExistsError: before anything is written, where the target is there and `overwrite` is false.
+        FileAccessError: a folder that is missing or cannot be written, a full disk.
+    """
+    if target.is_dir():
+        raise FileAccessError(f"{target} is a folder; give the name of a file")
+    if target.exists() and not overwrite:
+        raise TargetExistsError(f"{target} exists; give another name, or overwrite=True (--force) to replace it")
+    try:
+        folder = tempfile.mkdtemp(prefix=".rnnbridge-", dir=target.parent)
+    except OSError as error:
+        raise FileAccessError(f"cannot write to the folder {target.parent}: {error.strerror or error}") from error
+    draft = Path(folder) / target.name
+    try:
+        yield draft
+        _publish(draft, target, overwrite=overwrite)
+    except OSError as error:
+        if isinstance(error, (FileAccessError, TargetExistsError)):
+            raise
+        raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+        os.rmdir(folder)
+
+
+def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:
+    with open(draft, "rb") as file:
+        os.fsync(file.fileno())
+    if overwrite:
+        os.replace(draft, target)
+    else:
+        try:
+            os.link(draft, target)  # unlike a rename, fails where somebody made the target meanwhile
+        except FileExistsError:
+            raise TargetExistsError(f"{target} was made by somebody else meanwhile") from None
