@@ -9,7 +9,7 @@ from typing import Any
 
 from rnnbridge.errors import ArgumentError, FileAccessError, FormatError
 from rnnbridge.files.atomic import replacing
-from rnnbridge.formats import Format, Live, Settings, WriteOptions, Written, catalogue
+from rnnbridge.catalogue import Format, Live, Settings, WriteOptions, Written, catalogue
 from rnnbridge.weights import Bundle, RNNWeights
 
 _HEAD = 512
