@@ -1,7 +1,7 @@
 """Who may import whom, and what `import rnnbridge` may load.
 
-The rule is the two tables below: a module may import what its line names and nothing else of the project. A module
-that is not in a table fails the test, so that where it belongs is decided once, here.
+A part is a module or folder of rnnbridge/, or `converters`. It may import the parts that stand to the left of it in
+one of the three chains below. A part that is in no chain fails the test, so that where it belongs is decided here.
 """
 
 import ast
@@ -15,30 +15,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 # NumPy only, knows no engine: works where the compiled library is missing.
-CONVERSION = {
-    "errors": "",
-    "activation": "errors",
-    "spec": "errors activation",
-    "weights": "errors activation spec",
-    "gates": "errors activation spec weights",
-    "layout": "errors",
-    "convention": "errors activation spec weights gates layout",
-    "rewrite": "errors activation spec weights gates layout convention",
-    "reference": "errors activation spec weights gates",
-    "files": "errors",
-    "formats": "errors activation spec weights gates layout convention rewrite",
-    "converters": "errors activation spec weights gates layout convention rewrite reference files formats",
-    "bundle": "errors activation spec weights gates layout convention rewrite reference files formats converters",
-}
-# Knows the canonical form and no framework's convention.
-ENGINE = {
-    "_native": "errors activation spec",
-    "engine": "errors activation spec weights _native",
-    "layers": "errors activation spec weights _native engine",
-    "training": "errors activation spec weights _native engine layers",
-}
-# Stand above both and may use both, each what is written before it.
-ABOVE = ("proof", "adapters", "bench", "cli", "__main__")
+CONVERSION = (
+    "errors < activation < spec < weights < gates < layout < convention < rewrite < files < reference < catalogue "
+    "< converters < bundle < inspection < tables"
+).split(" < ")
+# Knows the canonical form, and no framework's convention.
+ENGINE = "errors < activation < spec < weights < gates < _native < engine < layers < training".split(" < ")
+# Stand above both and may use both, and the package as its users see it.
+ABOVE = "proof < adapters < bench < cli < __main__".split(" < ")
+# Parts that know less than their place would let them.
+ONLY = {"layout": {"errors"}, "files": {"errors"}}
 
 FRAMEWORKS = {
     "chainer", "flax", "jax", "keras", "mxnet", "onnx", "onnxruntime", "paddle", "safetensors", "tensorflow",
@@ -48,13 +34,19 @@ FRAMEWORKS = {
 LATE = {"click", "h5py", "rich"}
 
 
+def left_of(part: str, chain: list[str]) -> set[str]:
+    return set(chain[: chain.index(part)]) if part in chain else set()
+
+
 def allowed(part: str) -> set[str]:
-    below = CONVERSION | ENGINE
-    if part == "converters":  # which never import each other
-        return set(below[part].split())
-    if part in below:
-        return {part, *below[part].split()}
-    return {*below, *ABOVE[: ABOVE.index(part) + 1]}
+    if part in ABOVE:
+        return {"rnnbridge", "__version__", *CONVERSION, *ENGINE, *left_of(part, ABOVE)}
+    return ONLY.get(part, left_of(part, CONVERSION) | left_of(part, ENGINE))
+
+
+def brand(module: str) -> str:
+    """The framework a converter is for: the files of one framework share its name as a prefix."""
+    return module.split("_")[0]
 
 
 def part_of(path: Path) -> str:
@@ -90,9 +82,10 @@ def at_import(tree: ast.AST) -> Iterator[ast.AST]:
         yield from at_import(node)
 
 
-def parts_imported(tree: ast.AST) -> set[str]:
+def project_imports(tree: ast.AST) -> set[str]:
+    """What is imported of the project anywhere in a module, without the leading `rnnbridge.`."""
     names = {name for node in ast.walk(tree) for name in imported(node)}
-    return {name.split(".")[1] for name in names if name.startswith("rnnbridge.")}
+    return {name.removeprefix("rnnbridge.") for name in names if name.split(".")[0] == "rnnbridge"}
 
 
 def frameworks_imported(tree: ast.AST) -> set[str]:
@@ -107,10 +100,20 @@ named = pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.rel
 
 
 @named
-def test_a_module_imports_only_what_its_line_allows(path: Path) -> None:
+def test_a_part_imports_only_what_is_left_of_it(path: Path) -> None:
     part = part_of(path)
-    assert part in {*CONVERSION, *ENGINE, *ABOVE}, f"decide where {part} belongs, in the tables of this test"
-    assert parts_imported(tree_of(path)) <= allowed(part)
+    assert part in {*CONVERSION, *ENGINE, *ABOVE}, f"decide where {part} belongs, in the chains of this test"
+    others = {name.split(".")[0] for name in project_imports(tree_of(path))} - {part}
+    assert others <= allowed(part)
+
+
+@named
+def test_converters_never_import_each_other(path: Path) -> None:
+    imports = {name for name in project_imports(tree_of(path)) if name.startswith("converters.")}
+    if part_of(path) == "converters":
+        assert {brand(name.split(".")[1]) for name in imports} <= {brand(path.stem)}
+    else:
+        assert not imports, "converters are found by discovery, never named"
 
 
 @named
@@ -118,32 +121,37 @@ def test_a_framework_is_imported_inside_a_function(path: Path) -> None:
     assert not frameworks_imported(tree_of(path))
 
 
-@pytest.mark.parametrize("part", [*CONVERSION, *ENGINE])
-def test_the_tables_have_no_cycle(part: str) -> None:
-    below = CONVERSION | ENGINE
-    assert all(part not in below[other].split() for other in below[part].split())
-
-
 @pytest.mark.parametrize(
-    ("source", "parts", "frameworks"),
+    ("source", "project", "frameworks"),
     [
         ("import rnnbridge.spec", {"spec"}, set()),
+        ("import rnnbridge as rb", {"rnnbridge"}, set()),
         ("from rnnbridge import layout as x, spec", {"layout", "spec"}, set()),
-        ("from rnnbridge.files.hdf5 import read", {"files"}, set()),
-        ("def f():\n    import torch\n    from rnnbridge.converters import onnx", {"converters"}, set()),
+        ("from rnnbridge.files.hdf5 import read", {"files.hdf5"}, set()),
+        ("def f():\n    import torch\n    from rnnbridge.converters import onnx", {"converters.onnx"}, set()),
         ("try:\n    import torch\nexcept ImportError:\n    torch = None", set(), {"torch"}),
         ("class A:\n    from keras.layers import GRU", set(), {"keras"}),
         ("import typing\nif typing.TYPE_CHECKING:\n    import torch", set(), set()),
     ],
 )
-def test_the_reading_of_imports(source: str, parts: set[str], frameworks: set[str]) -> None:
+def test_the_reading_of_imports(source: str, project: set[str], frameworks: set[str]) -> None:
     tree = ast.parse(source)
-    assert (parts_imported(tree), frameworks_imported(tree)) == (parts, frameworks)
+    assert (project_imports(tree), frameworks_imported(tree)) == (project, frameworks)
+
+
+def loaded_by(script: str) -> set[str]:
+    script = f"import sys, rnnbridge\n{script}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stdout.split()}
 
 
 def test_import_loads_no_framework() -> None:
-    script = "import sys, rnnbridge; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = {name.split(".")[0] for name in done.stdout.split()}
-    assert {"rnnbridge", "numpy"} <= loaded
-    assert not loaded & (FRAMEWORKS | LATE)
+    loaded = loaded_by("")
+    assert "rnnbridge" in loaded
+    assert not loaded & {*FRAMEWORKS, *LATE}
+
+
+def test_using_every_public_name_and_converter_loads_no_framework() -> None:
+    loaded = loaded_by("[getattr(rnnbridge, name) for name in rnnbridge.__all__]; rnnbridge.formats()")
+    assert "numpy" in loaded
+    assert not loaded & FRAMEWORKS
