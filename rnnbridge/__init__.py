@@ -79,7 +79,7 @@ _HOME = {
     "weights": ("Assumption", "Bundle", "Origin", "RNNWeights", "stack"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+__all__ = sorted(_MODULE_OF)
 
 # In a source tree that was not installed the converters lie beside the package, not in it.
 if not (Path(__file__).parent / "converters").is_dir() and (Path(__file__).parent.parent / "converters").is_dir():

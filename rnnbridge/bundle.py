@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rnnbridge.catalogue import Format, Live, Settings, WriteOptions, Written, catalogue
 from rnnbridge.errors import ArgumentError, FileAccessError, FormatError
 from rnnbridge.files.atomic import replacing
-from rnnbridge.catalogue import Format, Live, Settings, WriteOptions, Written, catalogue
 from rnnbridge.weights import Bundle, RNNWeights
 
 _HEAD = 512
 
 
-def load(path: str | os.PathLike[str], format: str | None = None, settings: Mapping[str, str] | None = None) -> Bundle:
+def load(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 (the public name)
+    settings: Mapping[str, str] | None = None,
+) -> Bundle:
     """Read the recurrent layers of a file.
 
     Args:
@@ -46,7 +50,7 @@ def load(path: str | os.PathLike[str], format: str | None = None, settings: Mapp
 def save(
     what: RNNWeights | Bundle,
     path: str | os.PathLike[str],
-    format: str | None = None,
+    format: str | None = None,  # noqa: A002 (the public name)
     *,
     overwrite: bool = False,
     batch_first: bool | None = None,
@@ -80,7 +84,7 @@ def write(
 ) -> Written:
     """Write a bundle to exactly this path, in this format. For `save` and for what proves before it publishes."""
     if chosen.write is None:
-        raise ArgumentError(f"the format {chosen.name!r} is only read; those that are written: {', '.join(_writable())}")
+        raise ArgumentError(f"the format {chosen.name!r} is only read; written are {', '.join(_writable())}")
     if not bundle.layers:
         raise ArgumentError("there is no recurrent layer to write")
     asked = Settings(settings)
@@ -124,7 +128,7 @@ def find_format(path: Path) -> Format:
     if path.is_dir():
         raise FormatError(f"{path} is a folder; rnnbridge reads files")
     try:
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             head = file.read(_HEAD)
     except OSError as error:
         raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
@@ -137,10 +141,10 @@ def find_format(path: Path) -> Format:
     raise FormatError(f"{path}: unknown or damaged file ({looks}; {len(head)} bytes seen); formats read: {known}")
 
 
-def format_for(path: Path, format: str | None) -> Format:
+def format_for(path: Path, name: str | None) -> Format:
     """The format to write: the one named, else the one whose longest suffix the name ends in."""
-    if format is not None:
-        return format_named(format)
+    if name is not None:
+        return format_named(name)
     fitting = [
         (len(suffix), one.name)
         for one in catalogue().formats.values()

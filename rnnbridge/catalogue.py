@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write. `batch_first` None keeps the source's order of sequences. `suffix` is the target's, e.g. ".weights.h5"."""
+    """How to write. `batch_first` None keeps the source's order; `suffix` is the target's, e.g. ".weights.h5"."""
 
     batch_first: bool | None = None
     suffix: str = ""
@@ -124,7 +124,7 @@ class Judge:
     Args:
         name: as shown, e.g. "ONNX Runtime".
         module: what must be importable, e.g. "onnxruntime".
-        run: gives {"y": [T, N, .], "h": [L*D, N, .], "c": ...} in canonical shapes; raises Incompatible where it cannot.
+        run: gives {"y": [T, N, .], "h": [L*D, N, .], "c": ...} in canonical shapes; Incompatible where it cannot.
     """
 
     name: str

@@ -30,7 +30,8 @@ class Slot:
 
     Args:
         name: the array's name; `{layer}` and `{direction}` are filled in.
-        holds: the canonical tensor in it, or two: "bias_ih bias_hh" along axis `b`, "weight_ih weight_hh" end to end along `i`.
+        holds: the canonical tensor in it, or two: "bias_ih bias_hh" along axis `b`, "weight_ih weight_hh" end to end
+            along `i`.
         axes: its axis string, see layout.py.
         gates: the gates in it, in the framework's letters, where they are not the row's.
         optional: the array is absent where the layer has no such bias.
@@ -77,7 +78,6 @@ class Convention:
         one_activation: one setting serves the LSTM's candidate and its output.
         extras: the spec's optional fields that it can express: "proj_size", "peephole", "clip", ...
         merges, output_orders: what it can express; `added` names the nodes that this takes, by value.
-        constructor: the line that makes the layer, over the spec's fields.
 
     Raises:
         LayoutError: gates that are not the cell's, an unknown tensor, or no source.

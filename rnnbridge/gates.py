@@ -23,7 +23,7 @@ def gate_order(name: str, cell: str) -> str:
 
 
 def split_gates(array: Array, name: str, cell: str) -> dict[str, Array]:
-    """Letter -> that gate's rows: `[H, I]` of a matrix `[G*H, I]`, `[H]` of a bias `[G*H]` or of a peephole `[3, H]`."""
+    """Letter -> that gate's rows: `[H, I]` of a matrix `[G*H, I]`, `[H]` of a bias `[G*H]` or a peephole `[3, H]`."""
     order = gate_order(name, cell)
     rows = array if name.startswith("peephole") else array.reshape(len(order), -1, *array.shape[1:])
     return dict(zip(order, rows, strict=True))
@@ -33,7 +33,8 @@ def change_gates(array: Array, name: str, cell: str, changes: dict[str, Callable
     """A copy in which some gates are computed anew.
 
     Args:
-        changes: letter -> function of all the gates' old rows that gives the new rows; letters the array lacks are passed over.
+        changes: letter -> function of all the gates' old rows that gives the new rows; letters that the array lacks
+            are passed over.
     """
     gates = split_gates(array, name, cell) if gate_order(name, cell) else {}
     new = {letter: changes[letter](gates) if letter in changes else rows for letter, rows in gates.items()}

@@ -1,11 +1,11 @@
 """Layouts as strings: a small algebra of bijections on arrays. Knows no framework, no cell and no formula.
 
-An axis string names an array's axes, outermost first; brackets join several letters into one axis. `"(g o) i"` is PyTorch's
-weight matrix: rows run over the gates g and, within a gate, over the output units o; columns are the input features i.
-`"i (g o)"` is Keras's, `"d (g o) i"` ONNX's, `"(o g) i"` Chainer's interleaved gates.
+An axis string names an array's axes, outermost first; brackets join several letters into one axis. `"(g o) i"` is
+PyTorch's weight matrix: rows run over the gates g and, within a gate, over the output units o; columns are the input
+features i. `"i (g o)"` is Keras's, `"d (g o) i"` ONNX's, `"(o g) i"` Chainer's interleaved gates.
 
-`"i (g o) as o i"` is a reinterpreted block: the array is split as on the left, and each block's numbers, read in the order
-of the left's letters, are those of a matrix with axes `o i`. This is how Keras stores a cuDNN input kernel.
+`"i (g o) as o i"` is a reinterpreted block: the array is split as on the left, and each block's numbers, read in the
+order of the left's letters, are those of a matrix with axes `o i`. This is how Keras stores a cuDNN input kernel.
 
 Every operation here has an exact inverse: no bit is lost. What loses bits is a rewrite, in rewrite.py.
 """

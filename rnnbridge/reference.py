@@ -67,7 +67,7 @@ def forward(
 
 def activate(activation: Activation) -> Function:
     """An activation as a function of arrays."""
-    a, b = activation.alpha, activation.beta
+    a, b = activation.alpha or 0.0, activation.beta or 0.0
     functions: dict[str, Function] = {
         "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
         "tanh": np.tanh,
@@ -179,7 +179,7 @@ def _valid_steps(lengths: Array | None, steps: int, batch: int) -> Array:
     if lengths is None:
         return np.ones((steps, batch), bool)
     lengths = np.asarray(lengths)
-    if lengths.shape != (batch,) or (batch and not (0 <= lengths.min() and lengths.max() <= steps)):
+    if lengths.shape != (batch,) or ((lengths < 0) | (lengths > steps)).any():
         raise ArgumentError(f"lengths are {lengths.tolist()}; they are {batch} whole numbers from 0 to T = {steps}")
     return np.arange(steps)[:, None] < lengths
 

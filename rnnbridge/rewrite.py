@@ -109,11 +109,10 @@ def _attempt(weights: RNNWeights, row: Convention) -> tuple[Plan, list[str]]:
 
 def _reset(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
     if spec.reset is not None and spec.reset not in row.reset:
-        held = row.reset[0]
         yield (
-            f"this GRU applies the reset gate {spec.reset} the recurrent product and {row.name} {held} it: two different functions, "
-            f"no weights turn one into the other. Run it on the engine (rb.layer), or choose a target that holds reset={spec.reset!r}, "
-            "such as ONNX or Keras, which hold both"
+            f"this GRU applies the reset gate {spec.reset} the recurrent product, {row.name} {row.reset[0]} it: two "
+            "different functions, and no weights turn one into the other. Run it on the engine (rb.layer), or choose a "
+            f"target that holds reset={spec.reset!r}: ONNX and Keras hold both"
         )
 
 
@@ -135,13 +134,17 @@ def _coupled(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         return
     off, on = spec.coupled[0], spec.coupled[-1]
     if not spec.activations[0].is_complementary:
-        yield f"the gates are coupled as {spec.coupled}, and 1 - {spec.activations[0]}(a) is not {spec.activations[0]}(-a), so {row.name} cannot hold it"
+        gate = spec.activations[0]
+        yield f"{row.name} has no coupled gates ({spec.coupled}), and 1 - {gate}(a) is not {gate}(-a)"
         return
     yield Step(
-        "uncouple", f"gate {off} gets the negated rows of gate {on}", True,
-        "the two gates are then trained independently", spec.replace(coupled=None),
+        "uncouple",
+        f"gate {off} gets the negated rows of gate {on}",
+        True,
+        "the two gates are then trained independently",
+        spec.replace(coupled=None),
         _gatewise({off: lambda gates: -gates[on]}, spec.cell),
-    )  # fmt: skip
+    )
 
 
 def _activations(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
@@ -152,17 +155,23 @@ def _activations(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome
         target = _rescaled_twin(have, allowed)
         gates = ACTIVATION_SLOTS[spec.cell][slot]
         if target is None or not gates or spec.clip is not None:
-            yield f"{row.name} cannot have the activation {have} for {_slot_words(gates)}; it can have {', '.join(allowed)}"
+            what = f"gates {' '.join(gates)}" if gates else "the output"
+            yield f"{row.name} cannot have the activation {have} for {what}; it can have {', '.join(allowed)}"
             continue
         wanted[slot] = target
         factor = float(have.alpha or 1) / float(target.alpha or 1)
+        spec = spec.replace(activations=tuple(wanted))
         yield Step(
-            "rescale hard sigmoid", f"rows of gates {' '.join(gates)} times {factor:.9g}: {have} becomes {target}", False,
-            "an optimiser follows another trajectory, since these rows have another scale", spec.replace(activations=tuple(wanted)),
-            _gatewise({gate: lambda rows, gate=gate, factor=factor: rows[gate] * factor for gate in gates}, spec.cell),
-        )  # fmt: skip
+            "rescale hard sigmoid",
+            f"rows of gates {' '.join(gates)} times {factor:.9g}: {have} becomes {target}",
+            False,
+            "these rows have another scale, so an optimiser such as Adam follows another trajectory",
+            spec,
+            _gatewise({gate: _times(gate, factor) for gate in gates}, spec.cell),
+        )
     if spec.cell == "lstm" and row.one_activation and spec.activations[1] != spec.activations[2]:
-        yield f"{row.name} has one activation for the candidate and the output; this layer has {spec.activations[1]} and {spec.activations[2]}"
+        _, candidate, output = spec.activations
+        yield f"{row.name} has one activation for candidate and output; this layer has {candidate} and {output}"
 
 
 def _bias(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
@@ -178,11 +187,13 @@ def _bias(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         shape = (len(spec.gates) * spec.hidden_size,)
         name = "split bias" if spec.bias == "single" else "zero bias"
         yield Step(
-            name, f"{' and '.join(new)} {'is' if len(new) == 1 else 'are'} zero", True,
+            name,
+            f"{' and '.join(new)} {'is' if len(new) == 1 else 'are'} zero",
+            True,
             "two biases move their sum twice as fast as one" if target == "double" else "the bias can be trained",
             spec.replace(bias=target),
             lambda arrays: arrays | {name + suffix: np.zeros(shape) for suffix in suffixes for name in new},
-        )  # fmt: skip
+        )
     else:
         yield f"{row.name} has no bias and this layer has"
 
@@ -190,13 +201,17 @@ def _bias(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
 def _one_bias(spec: RNNSpec, weights: RNNWeights, row: Convention, suffixes: list[str]) -> Outcome:
     zero = all(not weights.arrays[f"bias_hh{suffix}"].any() for suffix in suffixes)
     if spec.reset == "after" and not zero:
-        yield f"{row.name} has one bias; the n gate of a reset-after GRU needs two, since b_hn sits inside r * (U h + b_hn)"
+        yield f"{row.name} has one bias; a reset-after GRU needs two, since b_hn sits inside r * (U h + b_hn)"
         return
     name, detail = ("drop zero bias", "bias_hh is zero") if zero else ("merge biases", "bias_ih + bias_hh")
     yield Step(
-        name, detail, zero, "one bias moves half as fast as the sum of two", spec.replace(bias="single"),
+        name,
+        detail,
+        zero,
+        "one bias moves half as fast as the sum of two",
+        spec.replace(bias="single"),
         lambda arrays: _without_bias_hh(arrays, suffixes),
-    )  # fmt: skip
+    )
 
 
 def _directions(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
@@ -207,7 +222,8 @@ def _directions(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
     elif spec.merge in row.added:
         yield _note(spec, "merge directions", f"{spec.merge} by an added {row.added[spec.merge]}")
     if spec.direction == "reverse" and spec.output_order not in row.output_orders:
-        yield f"{row.name} gives a reverse layer's output in {' or '.join(row.output_orders)} order; this layer in {spec.output_order} order"
+        orders = " or ".join(row.output_orders)
+        yield f"{row.name} gives a reverse layer's output in {orders} order; this layer in {spec.output_order} order"
     elif spec.output_order in row.added:
         yield _note(spec, "reverse output", f"processing order by an added {row.added[spec.output_order]}")
     if spec.num_layers > 1 and not row.many_layers:
@@ -228,10 +244,6 @@ def _rescaled_twin(have: Activation, allowed: tuple[str, ...]) -> Activation | N
     return next((twin for twin in spelled if twin.beta == have.beta), None)
 
 
-def _slot_words(gates: str) -> str:
-    return f"gates {' '.join(gates)}" if gates else "the output"
-
-
 def _without_bias_hh(arrays: Arrays, suffixes: list[str]) -> Arrays:
     merged = {f"bias_ih{suffix}": arrays[f"bias_ih{suffix}"] + arrays[f"bias_hh{suffix}"] for suffix in suffixes}
     return {name: array for name, array in (arrays | merged).items() if not name.startswith("bias_hh")}
@@ -239,3 +251,7 @@ def _without_bias_hh(arrays: Arrays, suffixes: list[str]) -> Arrays:
 
 def _gatewise(changes: dict[str, Callable[[Arrays], NDArray[Any]]], cell: str) -> Callable[[Arrays], Arrays]:
     return lambda arrays: {name: change_gates(array, name, cell, changes) for name, array in arrays.items()}
+
+
+def _times(gate: str, factor: float) -> Callable[[Arrays], NDArray[Any]]:
+    return lambda rows: rows[gate] * factor

@@ -44,8 +44,8 @@ class RNNSpec:
         reset: GRU only, and required there. "after": n from r * (U h + b_hn); "before": n from U (r * h).
         proj_size: P, LSTM only; 0 is no projection. h' = W_hr (o * tanh(c)).
         peephole: LSTM only; i and f see the old cell state, o the new one.
-        activations: one per slot, as `Activation` or its spelling. LSTM (f, g, h): gates, candidate, output; GRU (f, g);
-            RNN (f,), required there, since frameworks disagree on the default.
+        activations: one per slot, as `Activation` or its spelling. LSTM (f, g, h): gates, candidate, output;
+            GRU (f, g); RNN (f,), required there, since frameworks disagree on the default.
         clip: bound on every pre-activation, as ONNX defines it.
         cell_clip, proj_clip: LSTM only; bounds on the cell state and on the projected state.
         coupled: LSTM only; "f=1-i" or "i=1-f": the gate on the left takes no part.

@@ -37,14 +37,14 @@ def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
         raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
-        os.rmdir(folder)
+        Path(folder).rmdir()
 
 
 def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:
-    with open(draft, "rb") as file:
+    with draft.open("rb") as file:
         os.fsync(file.fileno())
     if overwrite:
-        os.replace(draft, target)
+        draft.replace(target)
     else:
         try:
             os.link(draft, target)  # unlike a rename, fails where somebody made the target meanwhile
