@@ -58,7 +58,7 @@ class Axes:
     def _groups(self) -> tuple[str, ...]:
         left = self.pattern.split(" as ")[0]
         groups, end = [], 0
-        while end < len(left):
+        while end < len(left) or not groups:
             match = _TOKEN.match(left, end)
             if match is None:
                 raise LayoutError(f"cannot read the axis string {self.pattern!r}; it looks like '(g o) i'")

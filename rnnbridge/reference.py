@@ -81,7 +81,7 @@ def activate(activation: Activation) -> Function:
         "elu": lambda v: np.where(v < 0, a * np.expm1(v), v),
         "selu": lambda v: 1.0507009873554805 * np.where(v < 0, 1.6732632423543772 * np.expm1(v), v),
         "softsign": lambda v: v / (1 + np.abs(v)),
-        "softplus": lambda v: np.logaddexp(v, 0),
+        "softplus": lambda v: np.maximum(v, 0) + np.log1p(np.exp(-np.abs(v))),
         "exponential": np.exp,
         "silu": lambda v: v / (1 + np.exp(-v)),
         "gelu": lambda v: v * (0.5 * (1 + np.vectorize(math.erf, otypes=[v.dtype])(v / math.sqrt(2)))),
