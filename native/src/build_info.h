@@ -1,0 +1,9 @@
+// The library's description of itself, as JSON.
+#pragma once
+
+namespace rnb {
+
+// See rnb_build_info.
+const char* build_info();
+
+}  // namespace rnb

@@ -1,0 +1,148 @@
+// The C interface: checks pointers and struct sizes, turns exceptions into statuses. No computation happens
+// here.
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "build_info.h"
+#include "error.h"
+#include "forward.h"
+#include "isa.h"
+#include "pack.h"
+#include "plan.h"
+#include "pool.h"
+
+namespace {
+
+using rnb::fail;
+using rnb::require;
+
+thread_local std::string last_error;
+
+rnb_status remember(rnb_status status, const char* message) noexcept {
+  try {
+    last_error = message;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+// Runs body; nothing that it throws leaves the library.
+template <class Body>
+rnb_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return RNB_OK;
+  } catch (const rnb::Error& e) {
+    return remember(e.status, e.message.c_str());
+  } catch (const std::bad_alloc&) {
+    return remember(RNB_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return remember(RNB_INTERNAL_ERROR, e.what());
+  } catch (...) {
+    return remember(RNB_INTERNAL_ERROR, "unknown exception");
+  }
+}
+
+// struct_size as the caller set it, checked: at least what version 1 had, and nothing but zeros beyond what
+// we know.
+template <class Struct>
+void check_struct(const char* name, const Struct* given) {
+  require(given != nullptr, name, " is NULL");
+  const size_t size = given->struct_size;
+  require(size >= sizeof(Struct), name, ".struct_size is ", size, "; this library's ", name, " has ",
+          sizeof(Struct), " bytes");
+  const char* bytes = reinterpret_cast<const char*>(given);
+  require(size <= 65536, name, ".struct_size is ", size, "; no ", name, " is that long");
+  for (size_t i = sizeof(Struct); i < size; ++i)
+    if (bytes[i])
+      fail(RNB_UNSUPPORTED, name, " sets a field that this library does not know; use a newer one");
+}
+
+void check_aligned(const char* name, const void* pointer) {
+  require(pointer != nullptr, name, " is NULL");
+  require(reinterpret_cast<uintptr_t>(pointer) % RNB_ALIGNMENT == 0, name, " is not aligned to ",
+          RNB_ALIGNMENT, " bytes");
+}
+
+void check_weights(const rnb_plan& plan, const rnb_weights& w) {
+  const int64_t each = plan.spec.bias == RNB_BIAS_NONE ? 2 : plan.spec.bias == RNB_BIAS_SINGLE ? 3 : 4;
+  const int64_t expected = plan.spec.num_layers * plan.spec.directions() * each;
+  require(w.count == size_t(expected), "weights.count is ", w.count, "; this spec has ", expected,
+          " arrays, ", each, " per layer and direction");
+  require(w.arrays != nullptr, "weights.arrays is NULL");
+  for (size_t i = 0; i < w.count; ++i) require(w.arrays[i] != nullptr, "weights.arrays[", i, "] is NULL");
+}
+
+void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
+  check_aligned("packed", a.packed);
+  check_aligned("workspace", a.workspace);
+  require(a.x != nullptr, "x is NULL");
+  require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
+  require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.cn),
+          "c0 and cn are for an LSTM only; they must be NULL");
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t rnb_abi_version(void) { return RNB_ABI_VERSION; }
+
+const char* rnb_build_info(void) {
+  const char* text = "{}";
+  guarded([&] { text = rnb::build_info(); });
+  return text;
+}
+
+const char* rnb_last_error(void) { return last_error.c_str(); }
+
+rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags, rnb_plan** plan) {
+  return guarded([&] {
+    check_struct("rnb_spec", spec);
+    require(plan != nullptr, "plan is NULL");
+    require(flags == 0, "flags is ", flags, "; this library knows none");
+    *plan = new rnb_plan(rnb::Spec(*spec), T, N, rnb::active_kernels());
+  });
+}
+
+void rnb_plan_destroy(rnb_plan* plan) { delete plan; }
+
+rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    check_struct("rnb_sizes", sizes);
+    sizes->packed_nbytes = size_t(plan->packed_nbytes);
+    sizes->workspace_nbytes = size_t(plan->workspace_nbytes);
+  });
+}
+
+rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* packed) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    check_struct("rnb_weights", weights);
+    check_weights(*plan, *weights);
+    check_aligned("packed", packed);
+    rnb::pack(*plan, weights->arrays, packed);
+  });
+}
+
+rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    check_struct("rnb_forward_args", args);
+    if (plan->N == 0) return;
+    check_forward(*plan, *args);
+    rnb::forward(*plan, *args);
+  });
+}
+
+rnb_status rnb_set_num_threads(int32_t n) {
+  return guarded([&] { rnb::set_num_threads(n); });
+}
+
+int32_t rnb_get_num_threads(void) { return rnb::get_num_threads(); }
+
+}  // extern "C"

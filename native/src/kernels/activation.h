@@ -1,0 +1,90 @@
+// Activation functions as objects: the usual ones are known at compile time, any other is looked up per
+// vector and, where it needs more than exp, computed lane by lane with the C library. Codes are those of
+// rnnbridge.h.
+#pragma once
+
+#include "../../include/rnnbridge.h"
+#include "../kernels.h"
+#include "elementary.h"
+
+namespace rnb {
+namespace RNB_ISA {
+
+struct Sigmoid {
+  template <class T>
+  RNB_INLINE Vec<T> apply(Vec<T> x) const {
+    return sigmoid<T>(x);
+  }
+};
+
+struct Tanh {
+  template <class T>
+  RNB_INLINE Vec<T> apply(Vec<T> x) const {
+    return tanh<T>(x);
+  }
+};
+
+struct Relu {
+  template <class T>
+  RNB_INLINE Vec<T> apply(Vec<T> x) const {
+    return at_least<T>(x, T(0));
+  }
+};
+
+// Computed in double for both element types: one rounding for float, and no second set of functions. The
+// builtins are calls to the C library, without the inline overloads that <cmath> would bring.
+inline double lane(const Activation& a, double x) {
+  constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
+  switch (a.code) {
+    case RNB_ACTIVATION_ELU:
+      return x < 0 ? a.alpha * __builtin_expm1(x) : x;
+    case RNB_ACTIVATION_SELU:
+      return kSeluScale * (x < 0 ? kSeluAlpha * __builtin_expm1(x) : x);
+    case RNB_ACTIVATION_SOFTSIGN:
+      return __builtin_isinf(x) ? __builtin_copysign(1.0, x) : x / (1 + __builtin_fabs(x));
+    case RNB_ACTIVATION_SOFTPLUS:
+      return (x < 0 ? 0 : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
+    case RNB_ACTIVATION_EXPONENTIAL:
+      return __builtin_exp(x);
+    case RNB_ACTIVATION_SILU:
+      return x / (1 + __builtin_exp(-x));
+    default:
+      return 0.5 * x * __builtin_erfc(x * -0.70710678118654752440);  // GELU
+  }
+}
+
+struct AnyActivation {
+  const Activation& a;
+
+  template <class T>
+  RNB_NOINLINE Vec<T> apply(Vec<T> x) const {
+    const T alpha = T(a.alpha), beta = T(a.beta);
+    const Vec<T> zero = Vec<T>{};
+    switch (a.code) {
+      case RNB_ACTIVATION_SIGMOID:
+        return sigmoid<T>(x);
+      case RNB_ACTIVATION_TANH:
+        return tanh<T>(x);
+      case RNB_ACTIVATION_RELU:
+        return at_least<T>(x, T(0));
+      case RNB_ACTIVATION_HARD_SIGMOID:
+        return at_most<T>(at_least<T>(alpha * x + beta, T(0)), T(1));
+      case RNB_ACTIVATION_LINEAR:
+        return x;
+      case RNB_ACTIVATION_AFFINE:
+        return alpha * x + beta;
+      case RNB_ACTIVATION_LEAKY_RELU:
+        return x < zero ? alpha * x : x;
+      case RNB_ACTIVATION_THRESHOLDED_RELU:
+        return x <= broadcast<T>(alpha) ? zero : x;
+      case RNB_ACTIVATION_SCALED_TANH:
+        return alpha * tanh<T>(beta * x);
+      default:
+        for (int i = 0; i < kLanes<T>; ++i) x[i] = T(lane(a, double(x[i])));
+        return x;
+    }
+  }
+};
+
+}  // namespace RNB_ISA
+}  // namespace rnb

@@ -1,0 +1,92 @@
+// One set of kernels. Compiled once per instruction set, with RNB_ISA (its name) and RNB_VECTOR_BYTES defined
+// and the compiler's flags set accordingly.
+
+#include "cells.h"
+
+namespace rnb {
+namespace RNB_ISA {
+namespace {
+
+template <class T>
+void input(const InputArgs<T>& a) {
+  const Gathered<T> rows{a.x};
+  const int64_t panel_size = a.size * kPanel<T>, pre_row = a.slots * kPanel<T>;
+  const bool single = a.slots == 1;  // then neighbouring unit blocks are neighbouring panels
+  const int64_t together = single ? 4 : 1;
+  for (int64_t u = 0; u < a.units; u += together) {
+    const int64_t count = a.units - u < together ? a.units - u : together;
+    Panels<T> p;
+    p.b = a.weights + u * a.panels * panel_size;
+    p.b_stride = panel_size;
+    p.c = a.pre + u * a.unit_stride;
+    p.c_stride = single ? a.unit_stride : kPanel<T>;
+    p.row_stride = pre_row;
+    p.bias = a.bias + u * pre_row;
+    p.count = single ? int(count) : a.panels;
+    product(rows, a.rows, a.size, p);
+    for (int64_t r = 0; r < a.rows; ++r)
+      for (int64_t j = a.panels * kPanel<T>; j < pre_row; ++j) p.c[r * pre_row + j] = p.bias[j];
+  }
+}
+
+bool is(const Activation& a, int32_t code) { return a.code == code; }
+
+template <class T>
+void lstm(const StepArgs<T>& s) {
+  const Activation* a = s.activations;
+  if (is(a[0], RNB_ACTIVATION_SIGMOID) && is(a[1], RNB_ACTIVATION_TANH) && is(a[2], RNB_ACTIVATION_TANH))
+    lstm_step(s, Sigmoid{}, Tanh{}, Tanh{});
+  else
+    lstm_step(s, AnyActivation{a[0]}, AnyActivation{a[1]}, AnyActivation{a[2]});
+}
+
+template <class T>
+void gru_after(const StepArgs<T>& s) {
+  const Activation* a = s.activations;
+  if (is(a[0], RNB_ACTIVATION_SIGMOID) && is(a[1], RNB_ACTIVATION_TANH))
+    gru_after_step(s, Sigmoid{}, Tanh{});
+  else
+    gru_after_step(s, AnyActivation{a[0]}, AnyActivation{a[1]});
+}
+
+template <class T>
+void gru_before_gates(const StepArgs<T>& s) {
+  if (is(s.activations[0], RNB_ACTIVATION_SIGMOID))
+    gru_before_gates_step(s, Sigmoid{});
+  else
+    gru_before_gates_step(s, AnyActivation{s.activations[0]});
+}
+
+template <class T>
+void gru_before_update(const StepArgs<T>& s) {
+  if (is(s.activations[1], RNB_ACTIVATION_TANH))
+    gru_before_update_step(s, Tanh{});
+  else
+    gru_before_update_step(s, AnyActivation{s.activations[1]});
+}
+
+template <class T>
+void rnn(const StepArgs<T>& s) {
+  if (is(s.activations[0], RNB_ACTIVATION_TANH))
+    rnn_step(s, Tanh{});
+  else if (is(s.activations[0], RNB_ACTIVATION_RELU))
+    rnn_step(s, Relu{});
+  else
+    rnn_step(s, AnyActivation{s.activations[0]});
+}
+
+template <class T>
+constexpr Kernels<T> table() {
+  return {input<T>, lstm<T>, gru_after<T>, gru_before_gates<T>, gru_before_update<T>, rnn<T>};
+}
+
+#define RNB_STRING_(x) #x
+#define RNB_STRING(x) RNB_STRING_(x)
+
+}  // namespace
+
+extern const KernelSet kernel_set;
+const KernelSet kernel_set = {RNB_STRING(RNB_ISA), table<float>(), table<double>()};
+
+}  // namespace RNB_ISA
+}  // namespace rnb

@@ -1,0 +1,88 @@
+#include "pack.h"
+
+#include <algorithm>
+
+namespace rnb {
+namespace {
+
+// For each panel of weight_ih, the gate it holds (index into ifgo / rzn). A GRU's n comes first, so that the
+// slots n r z q are W's n r z and U's r z q, both contiguous.
+constexpr int kLstmGates[] = {0, 1, 2, 3};
+constexpr int kGruGates[] = {2, 0, 1};
+constexpr int kRnnGates[] = {0};
+
+const int* input_gates(const Spec& s) {
+  return s.cell == RNB_CELL_LSTM ? kLstmGates : s.cell == RNB_CELL_GRU ? kGruGates : kRnnGates;
+}
+
+// One panel: rows `row`.. of a [*, K] matrix become columns; columns past `valid` are zero.
+template <class T>
+void pack_panel(const T* rows, int64_t K, int64_t valid, T* panel) {
+  constexpr int64_t P = kPanel<T>, kBlock = 16;
+  for (int64_t k0 = 0; k0 < K; k0 += kBlock) {
+    const int64_t k1 = std::min(K, k0 + kBlock);
+    for (int64_t j = 0; j < valid; ++j)
+      for (int64_t k = k0; k < k1; ++k) panel[k * P + j] = rows[j * K + k];
+    for (int64_t k = k0; k < k1; ++k) std::fill(panel + k * P + valid, panel + (k + 1) * P, T(0));
+  }
+}
+
+// weight [G*H, K] -> [u][panel][K][j], panel p holding gate order[p].
+template <class T>
+void pack_matrix(const Spec& s, const T* weight, int64_t K, const int* order, T* packed) {
+  const int64_t H = s.hidden_size;
+  for (int64_t u = 0; u < s.units(); ++u) {
+    for (int p = 0; p < s.gates(); ++p, packed += K * kPanel<T>)
+      pack_panel(weight + (order[p] * H + u * kPanel<T>)*K, K, std::min(kPanel<T>, H - u * kPanel<T>),
+                 packed);
+  }
+}
+
+// bias_ih and bias_hh may be NULL. -> [u][slot][j], their sum wherever both act on one sum; the slot q of
+// reset-after (the last, beyond the gates) has b_hn, and its n slot b_in alone.
+template <class T>
+void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
+  const int64_t H = s.hidden_size;
+  const int* order = input_gates(s);
+  const auto at = [](const T* bias, int64_t i) { return bias ? bias[i] : T(0); };
+  for (int64_t u = 0; u < s.units(); ++u) {
+    for (int slot = 0; slot < s.slots(); ++slot, packed += kPanel<T>) {
+      const bool q = slot == s.gates();
+      const int64_t gate = q ? 2 : order[slot];
+      const bool apart = s.reset == RNB_RESET_AFTER && gate == 2;
+      for (int64_t j = 0; j < kPanel<T>; ++j) {
+        const int64_t unit = u * kPanel<T> + j, i = gate * H + unit;
+        packed[j] = unit >= H ? T(0)
+                    : q       ? at(bias_hh, i)
+                    : apart   ? at(bias_ih, i)
+                              : at(bias_ih, i) + at(bias_hh, i);
+      }
+    }
+  }
+}
+
+template <class T>
+void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
+  constexpr int kCanonical[] = {0, 1, 2, 3};
+  const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
+  for (int64_t layer = 0; layer < s.num_layers; ++layer) {
+    for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
+      const PackedLayer at = packed_layer(s, layer, d);
+      const auto array = [&](int i) { return static_cast<const T*>(i < 2 + biases ? arrays[i] : nullptr); };
+      pack_matrix(s, array(0), s.layer_input_size(layer), input_gates(s), packed + at.weight_ih);
+      pack_matrix(s, array(1), s.hidden_size, kCanonical, packed + at.weight_hh);
+      pack_bias(s, array(2), array(3), packed + at.bias);
+    }
+  }
+}
+
+}  // namespace
+
+void pack(const rnb_plan& plan, const void* const* arrays, void* packed) {
+  if (plan.spec.dtype == RNB_DTYPE_FLOAT32)
+    pack_typed(plan.spec, arrays, static_cast<float*>(packed));
+  else
+    pack_typed(plan.spec, arrays, static_cast<double*>(packed));
+}
+
+}  // namespace rnb

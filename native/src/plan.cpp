@@ -1,0 +1,102 @@
+#include "plan.h"
+
+#include <algorithm>
+
+#include "batch.h"
+#include "error.h"
+
+namespace rnb {
+namespace {
+
+// A byte count that refuses to overflow. 2^62 leaves room for the sums of offsets made from checked sizes.
+class Bytes {
+ public:
+  Bytes(int64_t value) : value_(value) {}
+  Bytes operator*(Bytes other) const {
+    int64_t result;
+    const bool overflow = __builtin_mul_overflow(value_, other.value_, &result);
+    return checked(overflow, result);
+  }
+  Bytes operator+(Bytes other) const {
+    int64_t result;
+    const bool overflow = __builtin_add_overflow(value_, other.value_, &result);
+    return checked(overflow, result);
+  }
+  int64_t value() const { return value_; }
+
+ private:
+  static Bytes checked(bool overflow, int64_t result) {
+    require(!overflow && result < (int64_t(1) << 62),
+            "these sizes need more memory than an address space has");
+    return result;
+  }
+  int64_t value_;
+};
+
+// The formulas of rnnbridge.h.
+int64_t packed_size(const Spec& s) {
+  Bytes elements = 0;
+  for (int64_t layer = 0; layer < std::min<int64_t>(s.num_layers, 2); ++layer) {
+    const Bytes width = Bytes(s.layer_input_size(layer)) + s.hidden_size;
+    const Bytes one = Bytes(s.padded(s.hidden_size)) * (width * s.gates() + s.slots());
+    elements = elements + one * s.directions() * (layer == 0 ? 1 : s.num_layers - 1);
+  }
+  return (elements * s.element_size()).value();
+}
+
+int64_t workspace_size(const rnb_plan& p) {
+  const Spec& s = p.spec;
+  const Bytes pre = (Bytes(p.N) + kChunkRows) * s.slots() * s.padded(s.hidden_size) * s.directions();
+  const Bytes state = Bytes(p.N) * s.state_rows() * p.state_stride * s.directions();
+  const Bytes inner = Bytes(p.T) * p.N * p.inner_width * p.inner_count;
+  return ((pre + state + inner) * s.element_size() + Bytes(p.N) * int64_t(sizeof(Row))).value();
+}
+
+constexpr int64_t kLargest = int64_t(1) << 48;
+
+}  // namespace
+
+PackedLayer packed_layer(const Spec& s, int64_t layer, int64_t direction) {
+  const int64_t hidden = s.padded(s.hidden_size);
+  const auto size = [&](int64_t l) {
+    return hidden * (s.slots() + s.gates() * (s.layer_input_size(l) + s.hidden_size));
+  };
+  PackedLayer p;
+  p.bias = direction * size(layer) + (layer ? s.directions() * (size(0) + (layer - 1) * size(1)) : 0);
+  p.weight_ih = p.bias + hidden * s.slots();
+  p.weight_hh = p.weight_ih + hidden * s.gates() * s.layer_input_size(layer);
+  return p;
+}
+
+WorkspaceLayout workspace_layout(const rnb_plan& p) {
+  const Spec& s = p.spec;
+  const int64_t e = s.element_size(), D = s.directions();
+  const int64_t pre = (kChunkRows + p.N) * s.slots() * s.padded(s.hidden_size) * e;
+  const int64_t state = p.N * s.state_rows() * p.state_stride * e;
+  const int64_t inner = p.T * p.N * p.inner_width * e;
+  WorkspaceLayout w;
+  w.pre[0] = 0, w.pre[1] = pre;
+  w.state[0] = D * pre, w.state[1] = w.state[0] + state;
+  w.inner[0] = D * (pre + state), w.inner[1] = w.inner[0] + inner;
+  w.rows = w.inner[0] + p.inner_count * inner;
+  return w;
+}
+
+}  // namespace rnb
+
+rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, const rnb::KernelSet& kernels_)
+    : spec(spec_), T(T_), N(N_), kernels(kernels_) {
+  using rnb::kLargest;
+  using rnb::require;
+  require(T >= 1, "T is ", T, "; a sequence has at least 1 step");
+  require(N >= 0, "N is ", N, "; a batch has 0 or more sequences");
+  require(std::max({T, N, spec.input_size, spec.hidden_size}) < kLargest,
+          "T, N, input_size and hidden_size are ", T, ", ", N, ", ", spec.input_size, " and ",
+          spec.hidden_size, "; each must be below ", kLargest);
+  state_stride = spec.padded(spec.hidden_size) + spec.panel();
+  inner_width = spec.padded(spec.output_size());
+  inner_count = std::min<int64_t>(spec.num_layers, 3) - 1;
+  chunk_steps = N == 0 ? 1 : std::min(T, (kChunkRows + N - 1) / N);
+  packed_nbytes = rnb::packed_size(spec);
+  workspace_nbytes = rnb::workspace_size(*this);
+}

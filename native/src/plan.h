@@ -1,0 +1,52 @@
+// A plan: a spec for given T and N, the sizes that follow, where everything lies in them, and the kernels to
+// use. Immutable once made. Knows nothing of threads.
+#pragma once
+
+#include "kernels.h"
+#include "spec.h"
+
+// Hoisted input products are made for chunks of about this many rows; see rnnbridge.h on the workspace.
+constexpr int64_t kChunkRows = 96;
+
+struct rnb_plan {
+  rnb::Spec spec;
+  int64_t T;
+  int64_t N;
+  const rnb::KernelSet& kernels;
+
+  int64_t packed_nbytes;
+  int64_t workspace_nbytes;
+
+  // Elements between two rows of state, a panel more than H': rows must not all map to the same cache sets.
+  int64_t state_stride;
+  // Elements of a row of an inner layer's output, and how many such outputs the workspace holds.
+  int64_t inner_width;
+  int64_t inner_count;
+  // Steps whose input products are made together. Depends on T and N alone, never on threads.
+  int64_t chunk_steps;
+
+  // Throws Error for T < 1, N < 0 or sizes beyond an address space.
+  rnb_plan(const rnb::Spec& spec, int64_t T, int64_t N, const rnb::KernelSet& kernels);
+};
+
+namespace rnb {
+
+// Offsets in elements into the packed weights, for one layer and direction: bias, then weight_ih, then
+// weight_hh.
+struct PackedLayer {
+  int64_t bias;
+  int64_t weight_ih;
+  int64_t weight_hh;
+};
+PackedLayer packed_layer(const Spec& spec, int64_t layer, int64_t direction);
+
+// Offsets in bytes into the workspace, for one direction where there is one per direction.
+struct WorkspaceLayout {
+  int64_t pre[2];
+  int64_t state[2];
+  int64_t inner[2];
+  int64_t rows;
+};
+WorkspaceLayout workspace_layout(const rnb_plan& plan);
+
+}  // namespace rnb
