@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rnnbridge.bundle import save as save
     from rnnbridge.bundle import to_framework as to_framework
     from rnnbridge.convention import Convention as Convention
-    from rnnbridge.convention import Slot as Slot
     from rnnbridge.engine import Plan as Plan
     from rnnbridge.engine import get_num_threads as get_num_threads
     from rnnbridge.engine import set_num_threads as set_num_threads
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from rnnbridge.layers import layer as layer
     from rnnbridge.proof import convert as convert
     from rnnbridge.proof import verify as verify
+    from rnnbridge.slot import Slot as Slot
     from rnnbridge.spec import RNNSpec as RNNSpec
     from rnnbridge.tables import conventions as conventions
     from rnnbridge.tables import formats as formats
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _HOME = {
     "activation": ("Activation",),
     "bundle": ("from_framework", "load", "save", "to_framework"),
-    "convention": ("Convention", "Slot"),
+    "convention": ("Convention",),
     "engine": ("Plan", "get_num_threads", "set_num_threads", "trim"),
     "errors": (
         "ArgumentError",
@@ -74,6 +74,7 @@ _HOME = {
     "inspection": ("inspect",),
     "layers": ("GRU", "LSTM", "RNN", "layer"),
     "proof": ("convert", "verify"),
+    "slot": ("Slot",),
     "spec": ("RNNSpec",),
     "tables": ("conventions", "formats"),
     "weights": ("Assumption", "Bundle", "Origin", "RNNWeights", "stack"),

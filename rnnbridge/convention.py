@@ -8,50 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import LayoutError
-from rnnbridge.gates import change_gates, gate_order, split_gates
-from rnnbridge.layout import Axes, join, part
+from rnnbridge.gates import change_gates, gate_order
+from rnnbridge.slot import Place, Slot
 from rnnbridge.spec import GATES, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
 
 Array = NDArray[Any]
 TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole")
-_Blocks = dict[tuple[str, int, int], dict[str, Array]]
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One array of the framework and what it holds.
-
-    Args:
-        name: the array's name; `{layer}` and `{direction}` are filled in.
-        holds: the canonical tensor in it, or two: "bias_ih bias_hh" along axis `b`, "weight_ih weight_hh" end to end
-            along `i`.
-        axes: its axis string, see layout.py.
-        gates: the gates in it, in the framework's letters, where they are not the row's.
-        optional: the array is absent where the layer has no such bias.
-    """
-
-    name: str
-    holds: str
-    axes: str
-    gates: str = ""
-    optional: bool = False
-
-    @cached_property
-    def tensors(self) -> tuple[str, ...]:
-        """The canonical tensors in it."""
-        return tuple(self.holds.split())
-
-    @cached_property
-    def layout(self) -> Axes:
-        """Its axis string, parsed."""
-        return Axes(self.axes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,7 +133,7 @@ class Convention:
             raise LayoutError(f"{self.name}: no {', '.join(missing)} among {sorted(arrays)}")
         for slot in slots * 2:  # the second pass uses what the first found out
             name = self.array_name(slot, 0, 0)
-            counts = {"d": num_directions, "l": 1, "g": len(self._slot_gates(slot)), "b": len(slot.tensors)}
+            counts = {"d": num_directions, "l": 1, "g": len(self._gates_in(slot)), "b": len(slot.tensors)}
             feature = {"weight_ih": "x", "weight_hh": "s", "weight_ih weight_hh": "x+s"}.get(slot.holds, "")
             start = {**counts, **{to: known[k] for to, k in (("o", "o"), ("p", "s"), ("i", feature)) if k in known}}
             try:
@@ -190,7 +158,7 @@ class Convention:
         Raises:
             LayoutError: naming every array that is missing or has another shape.
         """
-        blocks: _Blocks = {}
+        blocks: dict[Place, dict[str, Array]] = {}
         wrong = []
         for slot, layer, direction in self._places(spec):
             name = self.array_name(slot, layer, direction)
@@ -198,7 +166,9 @@ class Convention:
                 wrong += [] if slot.optional else [f"{name} is missing"]
                 continue
             try:
-                self._take(slot, np.asarray(arrays[name]), spec, layer, direction, blocks)
+                array = np.asarray(arrays[name])
+                for place, rows in slot.take(array, spec, layer, direction, self._gates_in(slot)):
+                    blocks.setdefault(place, {}).update(rows)
             except LayoutError as error:
                 wrong.append(f"{name}: {error}")
         if wrong:
@@ -211,80 +181,24 @@ class Convention:
         arrays = {}
         for slot, layer, direction in self._places(spec):
             if set(slot.tensors) <= spec.tensor_shapes(layer).keys():
-                arrays[self.array_name(slot, layer, direction)] = self._give(slot, turned, spec, layer, direction)
+                array = slot.give(turned, spec, layer, direction, self._gates_in(slot))
+                arrays[self.array_name(slot, layer, direction)] = array
         return arrays
 
     def _canonical(self, letter: str) -> str:
         return self.letters.get(letter, letter)
 
-    def _slot_gates(self, slot: Slot) -> str:
-        return slot.gates or ("" if slot.holds == "weight_hr" else self.gates)
+    def _gates_in(self, slot: Slot) -> list[str]:
+        """The canonical letters of the gates in a slot, in its own order."""
+        return [] if slot.holds == "weight_hr" else [self._canonical(letter) for letter in slot.gates or self.gates]
 
     def _places(self, spec: RNNSpec) -> Iterator[tuple[Slot, int, int]]:
         for layer, direction, _ in spec.positions():
             for slot in self.slots:
-                letters = slot.layout.letters
-                if not ("l" in letters and layer) and not ("d" in letters and direction):
+                if not slot.shares(layer, direction):
                     yield slot, layer, direction
 
-    def _slot_sizes(self, slot: Slot, spec: RNNSpec, layer: int) -> tuple[dict[str, int], list[int]]:
-        features = [
-            spec.layer_input_size(layer) if tensor == "weight_ih" else spec.state_size
-            for tensor in slot.tensors
-            if tensor in ("weight_ih", "weight_hh")
-        ]
-        sizes = {
-            "l": spec.num_layers,
-            "d": spec.num_directions,
-            "b": len(slot.tensors),
-            "g": len(self._slot_gates(slot)),
-        }
-        return {**sizes, "p": spec.proj_size, "o": spec.hidden_size, "i": sum(features)}, features
-
-    def _cells(
-        self, slot: Slot, spec: RNNSpec, layer: int, direction: int
-    ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        letters = slot.layout.letters
-        for inner_layer in range(spec.num_layers) if "l" in letters else (layer,):
-            for inner_direction in range(spec.num_directions) if "d" in letters else (direction,):
-                index = (inner_layer,) * ("l" in letters) + (inner_direction,) * ("d" in letters)
-                yield inner_layer, inner_direction, index
-
-    def _take(self, slot: Slot, array: Array, spec: RNNSpec, layer: int, direction: int, blocks: _Blocks) -> None:
-        sizes, features = self._slot_sizes(slot, spec, layer)
-        apart = slot.layout.read(array, sizes)
-        for inner_layer, inner_direction, index in self._cells(slot, spec, layer, direction):
-            cell = apart[index]
-            along_b = "b" in slot.layout.letters
-            tensors = list(cell) if along_b else part(cell, features, -1) if len(features) > 1 else [cell]
-            for name, tensor in zip(slot.tensors, tensors, strict=True):
-                gates = self._slot_gates(slot)
-                split = (
-                    dict(zip(map(self._canonical, gates), tensor, strict=True))
-                    if "g" in slot.layout.letters
-                    else {self._canonical(gates): tensor}
-                )
-                blocks.setdefault((name, inner_layer, inner_direction), {}).update(split)
-
-    def _give(self, slot: Slot, canonical: Mapping[str, Array], spec: RNNSpec, layer: int, direction: int) -> Array:
-        sizes, features = self._slot_sizes(slot, spec, layer)
-        cells = []
-        for inner_layer, inner_direction, _ in self._cells(slot, spec, layer, direction):
-            suffix = f"_l{inner_layer}{'_reverse' * inner_direction}"
-            tensors = [self._gates_of(slot, canonical[name + suffix], name) for name in slot.tensors]
-            along_b = "b" in slot.layout.letters
-            cells.append(np.stack(tensors) if along_b else join(tensors, -1) if len(features) > 1 else tensors[0])
-        outer = [sizes[letter] for letter in "ld" if letter in slot.layout.letters]
-        return slot.layout.write(np.stack(cells).reshape(*outer, *cells[0].shape) if outer else cells[0], sizes)
-
-    def _gates_of(self, slot: Slot, tensor: Array, name: str) -> Array:
-        if not gate_order(name, self.cell):
-            return tensor
-        by_gate = split_gates(tensor, name, self.cell)
-        wanted = [by_gate[self._canonical(letter)] for letter in self._slot_gates(slot)]
-        return np.stack(wanted) if "g" in slot.layout.letters else wanted[0]
-
-    def _assemble(self, blocks: _Blocks, spec: RNNSpec) -> dict[str, Array]:
+    def _assemble(self, blocks: Mapping[Place, Mapping[str, Array]], spec: RNNSpec) -> dict[str, Array]:
         canonical, wrong = {}, []
         for layer, direction, suffix in spec.positions():
             for name, shape in spec.tensor_shapes(layer).items():

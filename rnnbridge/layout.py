@@ -57,7 +57,8 @@ class Axes:
     @cached_property
     def _groups(self) -> tuple[str, ...]:
         left = self.pattern.split(" as ")[0]
-        groups, end = [], 0
+        groups: list[str] = []
+        end = 0
         while end < len(left) or not groups:
             match = _TOKEN.match(left, end)
             if match is None:

@@ -36,7 +36,7 @@ def run(spec, arrays, x, h0, c0=None, lengths=None):
             outputs = []
             for direction in range(spec.num_directions):
                 row = layer * spec.num_directions + direction
-                suffix = "_l%d%s" % (layer, "_reverse" if direction else "")
+                suffix = f"_l{layer}" + ("_reverse" if direction else "")
                 order = list(range(len(sequence)))
                 if spec.direction == "reverse" or direction == 1:
                     order.reverse()
