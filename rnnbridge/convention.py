@@ -44,7 +44,8 @@ class Convention:
         many_layers: whether one object holds a stack.
         activations: per canonical slot, the activations it can have; a bare name of one with constants admits any.
         one_activation: one setting serves the LSTM's candidate and its output.
-        extras: the spec's optional fields that it can express: "proj_size", "peephole", "clip", ...
+        extras: the spec's optional fields that it can express: "proj_size", "peephole", "clip", "coupled", ...; the one
+            way of coupling that it has, as "f=1-i", where it has not both.
         merges, output_orders: what it can express; `added` names the nodes that this takes, by value.
 
     Raises:

@@ -130,7 +130,7 @@ def _extras(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
 
 
 def _coupled(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
-    if spec.coupled is None or "coupled" in row.extras:
+    if spec.coupled is None or {"coupled", spec.coupled} & set(row.extras):
         return
     off, on = spec.coupled[0], spec.coupled[-1]
     if not spec.activations[0].is_complementary:
