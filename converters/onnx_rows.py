@@ -1,0 +1,175 @@
+"""ONNX's LSTM, GRU and RNN operators as rows, and its spelling of activations. Knows no model and no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rnnbridge.activation import CONSTANTS, Activation
+from rnnbridge.convention import Convention, Slot
+from rnnbridge.errors import FormatError
+from rnnbridge.spec import Direction, Merge, OutputOrder
+
+# The inputs of all three operators by position; GRU and RNN end at initial_h.
+INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+
+# onnx/defs/rnn/defs.cc: the names; canonical ones are those of rnnbridge.activation.
+SPELLING: dict[str, str] = {
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "relu": "Relu",
+    "affine": "Affine",
+    "leaky_relu": "LeakyRelu",
+    "thresholded_relu": "ThresholdedRelu",
+    "scaled_tanh": "ScaledTanh",
+    "hard_sigmoid": "HardSigmoid",
+    "elu": "Elu",
+    "softsign": "Softsign",
+    "softplus": "Softplus",
+}
+# ONNX has no Identity among them; Affine with 1 and 0 is one.
+_LINEAR = Activation("affine", 1.0, 0.0)
+# "Default values are the same as of corresponding ONNX operators": Affine and ScaledTanh have no such operator today.
+_DEFAULTS: dict[str, dict[str, float]] = {
+    "alpha": {"leaky_relu": 0.01, "hard_sigmoid": 0.2, "elu": 1.0, "thresholded_relu": 1.0},
+    "beta": {"hard_sigmoid": 0.5},
+}
+_NAMES = {spelt.lower(): name for name, spelt in SPELLING.items()}
+_ANY = (*SPELLING, "linear")
+
+_DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse", "bidirectional")
+_MERGES: tuple[Merge, ...] = ("concat", "sum", "mul", "ave", "none")
+_ORDERS: tuple[OutputOrder, ...] = ("input", "processing")
+_ADDED = {
+    "sum": "ReduceSum",
+    "mul": "ReduceProd",
+    "ave": "ReduceMean",
+    "none": "Gather for each direction",
+    "processing": "Slice",
+}
+_SOURCE = (
+    "onnx/defs/rnn/defs.cc and doc_strings.cc (kDoc_{cell}_ver14), measured with ONNX Runtime 1.32; an empty sequence's "
+    "final state is ONNX Runtime's, the text says nothing"
+)
+
+LSTM = Convention(
+    name="onnx.LSTM",
+    cell="lstm",
+    gates="iofc",
+    letters={"c": "g"},
+    slots=(
+        Slot("W", "weight_ih", "d (g o) i"),
+        Slot("R", "weight_hh", "d (g o) i"),
+        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
+        Slot("P", "peephole", "d (g o)", gates="iof", optional=True),
+    ),
+    source=_SOURCE.format(cell="LSTM"),
+    state_order="h c",
+    padding="zero",
+    zero_length="zero",
+    batch_first=False,
+    directions=_DIRECTIONS,
+    activations=(_ANY, _ANY, _ANY),
+    extras=("peephole", "clip", "f=1-i"),
+    merges=_MERGES,
+    output_orders=_ORDERS,
+    added=_ADDED,
+)
+GRU = Convention(
+    name="onnx.GRU",
+    cell="gru",
+    gates="zrh",
+    letters={"h": "n"},
+    slots=(
+        Slot("W", "weight_ih", "d (g o) i"),
+        Slot("R", "weight_hh", "d (g o) i"),
+        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
+    ),
+    source=_SOURCE.format(cell="GRU"),
+    reset=("after", "before"),
+    z="keeps",
+    padding="zero",
+    zero_length="zero",
+    batch_first=False,
+    directions=_DIRECTIONS,
+    activations=(_ANY, _ANY),
+    extras=("clip",),
+    merges=_MERGES,
+    output_orders=_ORDERS,
+    added=_ADDED,
+)
+RNN = Convention(
+    name="onnx.RNN",
+    cell="rnn",
+    gates="i",
+    letters={"i": "n"},
+    slots=(
+        Slot("W", "weight_ih", "d (g o) i"),
+        Slot("R", "weight_hh", "d (g o) i"),
+        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
+    ),
+    source=_SOURCE.format(cell="RNN"),
+    padding="zero",
+    zero_length="zero",
+    batch_first=False,
+    directions=_DIRECTIONS,
+    activations=(_ANY,),
+    extras=("clip",),
+    merges=_MERGES,
+    output_orders=_ORDERS,
+    added=_ADDED,
+)
+CONVENTIONS = (LSTM, GRU, RNN)
+ROWS = {row.layer: row for row in CONVENTIONS}
+# In the activations attribute, per direction.
+STANDARD = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+
+
+def decimal(stored: float) -> float:
+    """The shortest decimal that a float32 stands for: 0.2 for 0.20000000298; 1/6, which has none, as exactly 1/6."""
+    single = np.float32(stored)
+    return 1 / 6 if single == np.float32(1 / 6) else float(np.format_float_scientific(single, unique=True))
+
+
+def read_activations(names: Sequence[str], alpha: Sequence[float], beta: Sequence[float]) -> list[Activation]:
+    """Activations from the three attributes.
+
+    The values are consumed in the order of the activations, each by the next one that takes such a value, as ONNX
+    Runtime does (core/providers/cpu/rnn/rnn_helpers.cc, ActivationFuncs).
+
+    Raises:
+        FormatError: an unknown name, a value that is missing and has no default, or values that are left over.
+    """
+    if unknown := [name for name in names if name.lower() not in _NAMES]:
+        raise FormatError(f"activations has {unknown}; ONNX has {', '.join(SPELLING.values())}")
+    canonical = [_NAMES[name.lower()] for name in names]
+    constants = {"alpha": _consumed("alpha", canonical, alpha), "beta": _consumed("beta", canonical, beta)}
+    made = [
+        Activation(name, **{key: next(constants[key]) for key in CONSTANTS[name]})  # in the order of the names
+        for name in canonical
+    ]
+    return [Activation("linear") if one == _LINEAR else one for one in made]
+
+
+def spelt(activations: Sequence[Activation]) -> dict[str, list[str] | list[float]]:
+    """The inverse: the attributes `activations` and, where they hold something, `activation_alpha` and `..._beta`."""
+    held = [_LINEAR if one.name == "linear" else one for one in activations]
+    attributes: dict[str, list[str] | list[float]] = {"activations": [SPELLING[one.name] for one in held]}
+    for key in ("alpha", "beta"):
+        if values := [float(getattr(one, key)) for one in held if key in CONSTANTS[one.name]]:
+            attributes[f"activation_{key}"] = values
+    return attributes
+
+
+def _consumed(key: str, names: Sequence[str], given: Sequence[float]) -> Iterator[float]:
+    takers = [place for place, name in enumerate(names) if key in CONSTANTS[name]]
+    values = [decimal(value) for value in given]
+    one_per_activation = len(values) == len(names) and [values[p] for p in takers] == values[: len(takers)]
+    if len(values) > len(takers) and not one_per_activation:
+        raise FormatError(f"activation_{key} has {len(values)} values; {list(names)} take {len(takers)}")
+    for place in takers[len(values) :]:
+        if names[place] not in _DEFAULTS[key]:
+            raise FormatError(f"activation_{key} has no value for {SPELLING[names[place]]}, which has no default")
+        values.append(_DEFAULTS[key][names[place]])
+    return iter(values)
