@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 # NumPy only, knows no engine: works where the compiled library is missing.
 CONVERSION = (
-    "errors < activation < spec < weights < gates < layout < convention < rewrite < files < reference < catalogue "
+    "errors < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference < catalogue "
     "< converters < bundle < inspection < tables"
 ).split(" < ")
 # Knows the canonical form, and no framework's convention.
