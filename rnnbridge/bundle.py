@@ -18,14 +18,15 @@ _HEAD = 512
 def load(
     path: str | os.PathLike[str],
     format: str | None = None,  # noqa: A002 (the public name)
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | Settings | None = None,
 ) -> Bundle:
     """Read the recurrent layers of a file.
 
     Args:
         path: the file.
         format: its format's name; None finds it from the content.
-        settings: what the file does not say, by key or "layer.key"; `rnnbridge inspect` lists what is assumed.
+        settings: what the file does not say, by key or "layer.key"; `rnnbridge inspect` lists what is assumed. A
+            `Settings` object is checked by whoever made it.
 
     Raises:
         FileAccessError: no such file, or not permitted.
@@ -34,7 +35,7 @@ def load(
     """
     path = Path(path)
     chosen = find_format(path) if format is None else format_named(format)
-    asked = Settings(settings)
+    asked = Settings.of(settings)
     try:
         bundle = chosen.read(path, asked)
     except OSError as error:
@@ -43,7 +44,8 @@ def load(
         raise FormatError(f"{path} cannot be read as {chosen.name}: {error}") from error
     if not bundle.layers:
         raise FormatError(f"{path}: no recurrent layer in it ({len(bundle.tensors)} other arrays)")
-    asked.check_all_used()
+    if asked is not settings:
+        asked.check_all_used()
     return bundle
 
 
@@ -80,16 +82,22 @@ def save(
 
 
 def write(
-    bundle: Bundle, draft: Path, chosen: Format, *, batch_first: bool | None, settings: Mapping[str, str] | None
+    bundle: Bundle,
+    draft: Path,
+    chosen: Format,
+    *,
+    batch_first: bool | None,
+    settings: Mapping[str, str] | Settings | None,
 ) -> Written:
     """Write a bundle to exactly this path, in this format. For `save` and for what proves before it publishes."""
     if chosen.write is None:
         raise ArgumentError(f"the format {chosen.name!r} is only read; written are {', '.join(_writable())}")
     if not bundle.layers:
         raise ArgumentError("there is no recurrent layer to write")
-    asked = Settings(settings)
+    asked = Settings.of(settings)
     written = chosen.write(bundle, draft, WriteOptions(batch_first, _suffix(draft, chosen), asked))
-    asked.check_all_used()
+    if asked is not settings:
+        asked.check_all_used()
     return written
 
 

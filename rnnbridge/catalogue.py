@@ -34,6 +34,11 @@ class Settings:
         self._given = dict(given or {})
         self._asked: dict[str, None] = {}
 
+    @classmethod
+    def of(cls, given: Mapping[str, str] | Settings | None) -> Settings:
+        """Settings as they are: one set may serve a reader and a writer and be checked after both."""
+        return given if isinstance(given, Settings) else cls(given)
+
     def get(self, key: str, layer: str = "") -> str | None:
         """The value set for a layer, else for all layers, else None."""
         self._asked[key] = None
