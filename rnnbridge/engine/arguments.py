@@ -1,0 +1,67 @@
+"""Whether memory is what the engine may read or write. Each check gives what is wrong, in words, or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.engine.memory import is_aligned
+from rnnbridge.errors import ArgumentError
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+
+def refuse(*problems: str | None) -> None:
+    """Raise one ArgumentError with every problem there is."""
+    if found := [problem for problem in problems if problem]:
+        raise ArgumentError("; ".join(found))
+
+
+def check_plain(
+    name: str, array: Array | None, shape: Shape, dtype: np.dtype[Any], written: bool = False
+) -> str | None:
+    """A C-contiguous array of this shape and dtype. None passes."""
+    if array is None:
+        return None
+    problem = _check_kind(name, array, shape, dtype, written)
+    if problem is None and not array.flags.c_contiguous:
+        return f"{name} is not C-contiguous; pass np.ascontiguousarray({name})"
+    return problem
+
+
+def check_rows(name: str, array: Array | None, shape: Shape, dtype: np.dtype[Any], written: bool = False) -> str | None:
+    """An array [T, N, features] of this shape and dtype whose rows are contiguous. None passes."""
+    if array is None:
+        return None
+    problem = _check_kind(name, array, shape, dtype, written)
+    if problem is None and not has_plain_rows(array):
+        return f"the features of {name} are not contiguous; pass np.ascontiguousarray({name})"
+    return problem
+
+
+def check_block(name: str, block: Array, nbytes: int, written: bool = False) -> str | None:
+    """Enough contiguous bytes at an address that the engine accepts."""
+    if block.dtype != np.uint8 or not block.flags.c_contiguous or block.nbytes < nbytes or not is_aligned(block):
+        return (
+            f"{name} is {block.dtype} {list(block.shape)}; it is uint8, contiguous, of at least {nbytes} bytes at a "
+            f"multiple of 64, as rnnbridge.engine.aligned_empty({nbytes}) gives"
+        )
+    return f"{name} is read-only" if written and not block.flags.writeable else None
+
+
+def has_plain_rows(array: Array) -> bool:
+    """Whether the last axis is contiguous and every other stride a whole number of elements."""
+    size = array.itemsize
+    plain = array.shape[-1] == 1 or array.strides[-1] == size
+    return array.flags.aligned and plain and all(stride % size == 0 for stride in array.strides[:-1])
+
+
+def _check_kind(name: str, array: Array, shape: Shape, dtype: np.dtype[Any], written: bool) -> str | None:
+    if array.shape != shape or array.dtype != dtype:
+        return f"{name} is {array.dtype} {list(array.shape)}; it is {dtype} {list(shape)}"
+    if not array.flags.aligned:
+        return f"{name} is not aligned to its elements; pass {name}.copy()"
+    return f"{name} is read-only" if written and not array.flags.writeable else None

@@ -1,0 +1,120 @@
+"""What a caller may hand to a layer, read into what the engine takes. Knows no cell."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.engine.arguments import has_plain_rows, refuse
+from rnnbridge.errors import ArgumentError
+from rnnbridge.spec import RNNSpec
+
+Array = NDArray[Any]
+State: TypeAlias = Array | tuple[Array, Array]
+
+
+def read_sequence(name: str, x: Array, letters: str, spec: RNNSpec, dtype: np.dtype[Any]) -> Array:
+    """x itself, or a copy where the engine cannot read it in place.
+
+    Args:
+        name: what the caller calls it.
+        letters: its axes, e.g. "TNI"; without the "N" is accepted too.
+
+    Raises:
+        ArgumentError: not an array, another dtype, number of axes or feature size, or T = 0.
+    """
+    refuse(_kind_problem(name, x, dtype))
+    forms = (letters, letters.replace("N", ""))
+    if x.ndim not in map(len, forms) or x.shape[-1] != spec.input_size:
+        wanted = " or ".join(f"[{', '.join(form)}]" for form in forms)
+        raise ArgumentError(f"{name} is {list(x.shape)}; it is {wanted} with I = {spec.input_size} features")
+    axes = forms[0] if x.ndim == len(letters) else forms[1]
+    if "T" in axes and x.shape[axes.index("T")] == 0:
+        raise ArgumentError(f"{name} is {list(x.shape)}: T = 0 steps; there must be at least one")
+    return x if has_plain_rows(x) else np.array(x, order="C")
+
+
+def read_state(
+    state: State | None, spec: RNNSpec, N: int, dtype: np.dtype[Any], batched: bool
+) -> tuple[Array | None, Array | None]:
+    """(h0, c0), contiguous [L*D, N, H]; None is zeros, and c0 is None for all but the LSTM.
+
+    Raises:
+        ArgumentError: naming everything that does not fit, of both arrays at once.
+    """
+    if state is None:
+        return None, None
+    names = ("h", "c") if spec.has_cell_state else ("h",)
+    parts = tuple(state) if isinstance(state, (tuple, list)) else (state,)
+    if len(parts) != len(names) or isinstance(state, (tuple, list)) != spec.has_cell_state:
+        wanted = "a pair (h, c)" if spec.has_cell_state else "one array h"
+        raise ArgumentError(f"the state is {_said(state)}; for this {spec.cell.upper()} it is {wanted}")
+    positions = spec.num_layers * spec.num_directions
+    full = (positions, N, spec.hidden_size)
+    shape = full if batched else (positions, spec.hidden_size)
+    refuse(
+        *(
+            _kind_problem(f"state {name}", part, dtype) or _shape_problem(f"state {name}", part, shape)
+            for name, part in zip(names, parts, strict=True)
+        )
+    )
+    h, *rest = (np.require(part.reshape(full), requirements=("C", "A")) for part in parts)
+    return h, rest[0] if rest else None
+
+
+def read_lengths(lengths: Any, N: int) -> Array | None:
+    """int64 [N], contiguous. The engine checks their range.
+
+    Raises:
+        ArgumentError: not whole numbers, or not N of them.
+    """
+    if lengths is None:
+        return None
+    given = np.asarray(lengths)
+    if given.shape != (N,) or (given.dtype.kind not in "iu" and N):
+        raise ArgumentError(
+            f"lengths is {given.dtype} {list(given.shape)}; it is one whole number per sequence, [{N}], each 0..T"
+        )
+    return np.ascontiguousarray(given, np.int64)
+
+
+def read_mask(mask: Any, letters: str, shape: tuple[int, ...]) -> Array:
+    """The mask itself, if it is bool of this shape.
+
+    Args:
+        letters: its axes for the message, e.g. "NT".
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == shape:
+        return mask
+    raise ArgumentError(
+        f"mask is {_said(mask)}; it is bool [{', '.join(letters)}] = {list(shape)}, True where a step is valid"
+    )
+
+
+def _kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:
+    if not isinstance(value, np.ndarray):
+        return f"{name} is a {type(value).__name__}; it is a NumPy array: np.asarray({name.split()[-1]}, np.{dtype})"
+    if value.dtype == dtype:
+        return None
+    other = "float64" if dtype == np.float32 else "float32"
+    return (
+        f"{name} is {value.dtype} and this layer is {dtype}: pass {name.split()[-1]}.astype(np.{dtype}), or make a "
+        f"{other} layer (dtype={other!r}, or rb.layer(weights.astype({other!r})))"
+    )
+
+
+def _shape_problem(name: str, value: Array, shape: tuple[int, ...]) -> str | None:
+    return None if value.shape == shape else f"{name} is {list(value.shape)}; it is {list(shape)}"
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"

@@ -1,0 +1,162 @@
+"""Making layers: `LSTM`, `GRU`, `RNN` with weights drawn anew, and `layer` from weights that there are."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rnnbridge.errors import ArgumentError
+from rnnbridge.layers.layer import Layer
+from rnnbridge.spec import Bias, Reset, RNNSpec
+from rnnbridge.weights import RNNWeights
+
+
+class LSTM(Layer):
+    """An LSTM with new weights, drawn from U(-1/sqrt(H), 1/sqrt(H)) as PyTorch does.
+
+    Args:
+        input_size: I.
+        hidden_size: H.
+        num_layers: L.
+        bidirectional: run both directions and concatenate their outputs, forward first.
+        bias: "none", "single" or "double" (b_ih and b_hh, as cuDNN and PyTorch have).
+        dropout: between layers, in training only.
+        seed: of the weights; None draws others each time.
+        dtype: "float32" or "float64".
+        batch_first: sequences are [N, T, .] instead of [T, N, .].
+
+    Raises:
+        SpecError, ArgumentError: naming what is out of range.
+        NativeError: the compiled library is not there or does not fit.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        bidirectional: bool = False,
+        bias: Bias = "double",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        dtype: str = "float32",
+        batch_first: bool = False,
+    ) -> None:
+        spec = RNNSpec(
+            cell="lstm",
+            input_size=input_size,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            direction="bidirectional" if bidirectional else "forward",
+            bias=bias,
+        )
+        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+
+
+class GRU(Layer):
+    """A GRU with new weights.
+
+    Args:
+        reset: "after" computes n from r * (U h + b_hn) (cuDNN, PyTorch, Keras reset_after=True); "before" from
+            U (r * h), the original formula. They are different functions of the same weights.
+
+    The other arguments are `LSTM`'s.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        reset: Reset,
+        bidirectional: bool = False,
+        bias: Bias = "double",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        dtype: str = "float32",
+        batch_first: bool = False,
+    ) -> None:
+        spec = RNNSpec(
+            cell="gru",
+            input_size=input_size,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            direction="bidirectional" if bidirectional else "forward",
+            bias=bias,
+            reset=reset,
+        )
+        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+
+
+class RNN(Layer):
+    """A plain RNN with new weights: h' = f(W x + U h + b).
+
+    Args:
+        activation: f, by name: "tanh", "relu", or any of `rnnbridge.activation`, e.g. "leaky_relu(0.01)".
+
+    The other arguments are `LSTM`'s.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str,
+        bidirectional: bool = False,
+        bias: Bias = "double",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        dtype: str = "float32",
+        batch_first: bool = False,
+    ) -> None:
+        spec = RNNSpec(
+            cell="rnn",
+            input_size=input_size,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            direction="bidirectional" if bidirectional else "forward",
+            bias=bias,
+            activations=(activation,),  # type: ignore[arg-type]  # read by Activation.parse
+        )
+        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+
+
+def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
+    """A runnable layer from weights, e.g. of `rb.load`; it owns copies of them.
+
+    Args:
+        weights: the layer; `weights.astype("float64")` makes it run in double precision.
+        batch_first: whether sequences are [N, T, .]. None means [T, N, .], with a warning if the source had the other
+            order.
+
+    Raises:
+        Incompatible: with every reason why the engine does not run this layer.
+        NativeError: the compiled library is not there or does not fit.
+    """
+    if not isinstance(weights, RNNWeights):
+        raise ArgumentError(
+            f"rb.layer was given a {type(weights).__name__}; it takes RNNWeights: one of bundle.layers after "
+            "rb.load(file), or rb.from_framework(object)"
+        )
+    if batch_first is None and weights.origin.batch_first:
+        warnings.warn(
+            f"the layer {weights.origin.name!r} takes [N, T, I] in {weights.origin.framework}, and takes [T, N, I] here; "
+            "say rb.layer(weights, batch_first=True) or batch_first=False",
+            stacklevel=2,
+        )
+    return Layer(weights, batch_first=bool(batch_first))
+
+
+def _drawn(spec: RNNSpec, seed: Any, dtype: str) -> RNNWeights:
+    if dtype not in ("float32", "float64"):
+        raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
+    generator = np.random.default_rng(seed)
+    bound = 1 / np.sqrt(spec.hidden_size)
+    arrays = {name: generator.uniform(-bound, bound, shape) for name, shape in spec.weight_shapes().items()}
+    return RNNWeights(spec, {name: array.astype(dtype) for name, array in arrays.items()})
