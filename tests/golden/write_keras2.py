@@ -1,0 +1,131 @@
+"""Golden files written by Keras 2.3.1 on TensorFlow 1.15.5 (Python 3.7), and the demo model of examples/.
+
+CuDNN layers can be built and saved without a GPU in a session whose graph is pruned before placement, but never run.
+Their expected values come from Keras itself: the same topology with LSTM(recurrent_activation="sigmoid") and
+GRU(reset_after=True) loads the finished file with `load_weights`, which converts the cuDNN arrays, and that model answers.
+"""
+
+import json
+
+import h5py
+import keras
+import tensorflow as tf
+import topologies
+from gpu_model import write_gpu_model
+from keras import backend
+from recording import Folder, draw_weights, record_model, rng_for
+
+OWN = "Keras 2.3.1 itself: a copy of the layer as load_model gives it, with return_sequences and return_state on"
+FROM_CUDNN = (
+    "Keras 2.3.1 loads this file with load_weights into the same topology of LSTM(recurrent_activation='sigmoid') and "
+    "GRU(reset_after=True), converting the cuDNN arrays itself, and that model answers; the cuDNN layers never ran"
+)
+COMMAND = "python3.7 tests/golden/write_keras2.py"
+FOLDER = Folder(
+    "keras-2.3.1",
+    "write_keras2.py",
+    COMMAND,
+    {"keras": keras.__version__, "tensorflow": tf.__version__},
+    "Written on a CPU. A .weights.h5 here is the legacy weights-only layout, which Keras 2 writes under any name.",
+)
+
+
+def fresh_session():
+    backend.clear_session()
+    options = tf.GraphOptions(place_pruned_graph=True)
+    backend.set_session(tf.Session(config=tf.ConfigProto(graph_options=options, allow_soft_placement=True)))
+
+
+def cpu_lstm(units, **kwargs):
+    return keras.layers.LSTM(units, recurrent_activation="sigmoid", **kwargs)
+
+
+def cpu_gru(units, **kwargs):
+    return keras.layers.GRU(units, recurrent_activation="sigmoid", reset_after=True, **kwargs)
+
+
+def save(model, stem, weights_only):
+    model.save(FOLDER.file(stem + ".h5"))
+    if not weights_only:
+        return [stem + ".h5"]
+    model.save_weights(FOLDER.file(stem + ".weights.h5"))
+    return [stem + ".h5", stem + ".weights.h5"]
+
+
+def write_plain(build, what, prepare=lambda model: None, weights_only=False):
+    stem = build.__name__
+    fresh_session()
+    model = build(keras)
+    draw_weights(model, rng_for(stem))
+    prepare(model)
+    written = save(model, stem, weights_only)
+    reopened = keras.models.load_model(FOLDER.file(stem + ".h5"))
+    expected = record_model(keras, reopened, rng_for(stem + " x"))
+    if expected:
+        FOLDER.expect(stem, expected)
+    FOLDER.say(written, what, OWN if expected else None)
+
+
+def write_cudnn(build, what, edit=lambda path: None, weights_only=False):
+    stem = build.__name__
+    fresh_session()
+    model = build(keras, keras.layers.CuDNNLSTM, keras.layers.CuDNNGRU)
+    draw_weights(model, rng_for(stem))
+    written = save(model, stem, weights_only)
+    edit(FOLDER.file(stem + ".h5"))
+    fresh_session()
+    judge = build(keras, cpu_lstm, cpu_gru)
+    judge.load_weights(FOLDER.file(stem + ".h5"))
+    FOLDER.expect(stem, record_model(keras, judge, rng_for(stem + " x"), masked=False))
+    FOLDER.say(written, what, FROM_CUDNN)
+
+
+def train_one_step(model):
+    """Leaves optimizer_weights and a training_config in the file."""
+    rng = rng_for("one step")
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "sparse_categorical_crossentropy")
+    model.train_on_batch(rng.randint(0, 13, (3, 7)), rng.randint(0, 5, (3, 1)))
+
+
+def forget_keys(path):
+    """Edit a file into what Keras 2.2.4 left: no `recurrent_activation`, no `reset_after`, and its version number."""
+    with h5py.File(path, "r+") as file:
+        config = _without_new_keys(json.loads(file.attrs["model_config"].decode("utf8")))
+        file.attrs["model_config"] = json.dumps(config).encode("utf8")
+        for group in (file, file["model_weights"]):
+            group.attrs["keras_version"] = b"2.2.4"
+
+
+def _without_new_keys(part):
+    if isinstance(part, dict):
+        return {k: _without_new_keys(v) for k, v in part.items() if k not in ("recurrent_activation", "reset_after")}
+    return [_without_new_keys(v) for v in part] if isinstance(part, list) else part
+
+
+def main():
+    write_plain(
+        topologies.lstm, "LSTM: default, sigmoid, hard_sigmoid, no bias, unit_forget_bias off, relu, go_backwards"
+    )
+    write_plain(
+        topologies.gru, "GRU reset before and after: hard_sigmoid, no bias, relu, go_backwards", weights_only=True
+    )
+    write_plain(topologies.simple_rnn, "SimpleRNN: tanh, relu, no bias, go_backwards")
+    write_plain(topologies.cells, "RNN around LSTMCell, GRUCell (both formulas), SimpleRNNCell and a list of cells")
+    write_plain(topologies.bidirectional, "Bidirectional with every merge mode, around every cell")
+    write_plain(topologies.nested, "recurrent layers inside nested models and TimeDistributed", weights_only=True)
+    write_plain(topologies.stack, "a stack with Embedding, BatchNormalization, Dense, and an optimizer", train_one_step)
+    write_plain(topologies.names, "layer names with slashes, dots, and the names of other things in the file")
+    write_plain(topologies.stateful, "stateful layers with batch_input_shape and return_state")
+    write_plain(topologies.no_rnn, "a model without a recurrent layer")
+    write_cudnn(topologies.cudnn, "CuDNNLSTM and CuDNNGRU, go_backwards, return_state", weights_only=True)
+    write_cudnn(topologies.cudnn_bidirectional, "Bidirectional around CuDNNLSTM and CuDNNGRU", weights_only=True)
+    write_cudnn(topologies.cudnn_nested, "cuDNN layers inside a nested model and a TimeDistributed model")
+    old = "as Keras 2.2.4 left it; edited by hand: no recurrent_activation, no reset_after, keras_version 2.2.4"
+    write_cudnn(topologies.old_defaults, old, forget_keys)
+    FOLDER.close()
+    fresh_session()
+    write_gpu_model(keras, cpu_lstm, cpu_gru, fresh_session, COMMAND)
+
+
+if __name__ == "__main__":
+    main()
