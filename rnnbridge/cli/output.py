@@ -1,0 +1,42 @@
+"""What goes to standard output and standard error. A reader that went away is no error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rnnbridge.tables import text_width
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def show(what: dict[str, Any] | list[Any] | Iterator[RenderableType] | RenderableType) -> None:
+    """Print: dicts and lists as JSON, anything else as rich draws it, with colours on a terminal only."""
+    if isinstance(what, dict | list):
+        _write(json.dumps(what, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    from rich.console import Console
+
+    console = Console(width=text_width(), highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(*(what if isinstance(what, Iterator) else (what,)), sep="\n")
+    _write("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def complain(message: str) -> None:
+    """A line for the user on standard error."""
+    click.echo(message, err=True)
+
+
+def _write(text: str) -> None:
+    try:
+        click.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as in `rnnbridge inspect FILE | head`: what was asked for is done all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,149 @@
+"""The comparison itself: every runner of two files against the float64 reference of the source, on the same inputs.
+
+Knows pairs, runners and numbers; what was written, and where to, is no business of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rnnbridge.proof import judges, own
+from rnnbridge.proof.pairing import Pair, Run
+from rnnbridge.proof.report import Measurement, RanJudge
+from rnnbridge.proof.samples import Sample, samples_for
+from rnnbridge.proof.tolerance import Outputs, for_dtype, max_abs_error, run_reference, tolerance_between
+from rnnbridge.spec import RNNSpec
+from rnnbridge.weights import Bundle
+
+_AT_ONCE = 2  # a framework's start-up is mostly waiting, its memory is not small
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two files, and what was set to read it."""
+
+    file: str  # "source" or "target"
+    bundle: Bundle
+    settings: Mapping[str, str]
+
+
+@dataclass
+class Findings:
+    """What the comparison found; the fields are those of `Report`."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    judges: list[RanJudge] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What one pair of layers should give: samples, exact outputs of each, and float32 tolerances."""
+
+    pair: Pair
+    samples: list[Sample]
+    exact: list[Outputs]
+    tolerances: dict[str, float]
+
+
+def compare(source: Side, target: Side, pairs: tuple[Pair, ...], seed: int, time_limit: float) -> Findings:
+    """Run both files everywhere and measure.
+
+    Args:
+        seed: of the inputs.
+        time_limit: seconds that one judge may take for one file.
+    """
+    truths = [_truth(pair, seed) for pair in pairs]
+    findings = Findings()
+    for truth in truths:
+        for file, run in (("source", truth.pair.source), ("target", truth.pair.target)):
+            _run_own(findings, truth, file, run)
+    _run_judges(findings, truths, (source, target), time_limit)
+    findings.measurements.sort(key=lambda one: [str(pair.source) for pair in pairs].index(one.layer))
+    findings.notices = list(dict.fromkeys(findings.notices))
+    return findings
+
+
+def _truth(pair: Pair, seed: int) -> _Truth:
+    weights = pair.source.weights
+    samples = samples_for(weights.spec, seed)
+    exact, tolerances = [], dict[str, float]()
+    for sample in samples:
+        given = (weights.spec, weights.arrays, sample.x, sample.h0, sample.c0, sample.lengths)
+        exact.append(run_reference(*given))
+        rough = run_reference(*given, np.float32)
+        for name, outputs in exact[-1].items():
+            tolerances[name] = max(tolerances.get(name, 0.0), tolerance_between(outputs, rough[name]))
+    return _Truth(pair, samples, exact, tolerances)
+
+
+def _run_own(findings: Findings, truth: _Truth, file: str, run: Run) -> None:
+    done = own.run(run.weights, truth.samples)
+    if done.instead:
+        findings.notices.append(f"{run}: {done.instead}")
+    findings.measurements += _measure(truth, file, done.runner, dict(enumerate(done.outputs)))
+
+
+def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Side], time_limit: float) -> None:
+    trials = [(side, trial) for side in sides for trial in _trials(side, truths)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        verdicts = list(pool.map(lambda pair: judges.run(pair[1], time_limit), trials))
+    for (side, trial), verdict in zip(trials, verdicts, strict=True):
+        who = RanJudge(trial.judge.name, verdict.version, side.file)
+        if verdict.outputs:
+            findings.judges.append(who)
+        findings.notices += [f"{who} does not run the {side.file}'s {reason}" for reason in verdict.refused]
+        if verdict.failure:
+            findings.notices.append(f"{who} could not run the {side.file}: {verdict.failure}")
+        for number, truth in enumerate(truths):
+            outputs = {index: got for (chain, index), got in verdict.outputs.items() if chain == number}
+            findings.measurements += _measure(truth, side.file, str(who), outputs)
+    if not findings.judges:
+        findings.notices.append(_alone(sides))
+
+
+def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:
+    if side.bundle.path is None:
+        return
+    chains = [
+        judges.Chain((truth.pair.source if side.file == "source" else truth.pair.target).names, truth.samples)
+        for truth in truths
+    ]
+    for judge in judges.judges_of(side.bundle.format)[0]:
+        yield judges.Trial(judge, side.bundle.path, side.bundle.format, side.settings, chains)
+
+
+def _alone(sides: tuple[Side, Side]) -> str:
+    missing = {judge.name: None for side in sides for judge in judges.judges_of(side.bundle.format)[1]}
+    names = " or ".join(missing)
+    return "read and run by rnnbridge alone" + (f"; install {names} to have {names} judge it" if missing else "")
+
+
+def _measure(truth: _Truth, file: str, runner: str, outputs: Mapping[int, Outputs]) -> Iterator[Measurement]:
+    """The largest error of each output over the samples that were run, valid steps only."""
+    spec = truth.pair.source.weights.spec
+    for name in truth.tolerances if outputs else ():
+        error = max(_error(spec, truth, name, index, got) for index, got in outputs.items())
+        dtypes = [got[name].dtype for got in outputs.values() if name in got]
+        yield Measurement(str(truth.pair.source), name, file, runner, error, _tolerance(truth, name, dtypes))
+
+
+def _error(spec: RNNSpec, truth: _Truth, name: str, index: int, got: Outputs) -> float:
+    if name not in got:
+        return float("inf")
+    array, exact = got[name], truth.exact[index][name]
+    if name == "y" and array.shape == exact.shape:
+        valid = truth.samples[index].valid_steps(spec)
+        array, exact = array[valid], exact[valid]
+    return max_abs_error(array, exact)
+
+
+def _tolerance(truth: _Truth, name: str, dtypes: list[np.dtype[np.generic]]) -> float:
+    """Everybody's share: the coarsest of both files' and the runner's precision decides."""
+    everybody = [*dtypes, truth.pair.source.weights.dtype, truth.pair.target.weights.dtype]
+    coarsest = max(everybody, key=lambda dtype: np.finfo(dtype).eps)
+    return for_dtype(truth.tolerances[name], coarsest)

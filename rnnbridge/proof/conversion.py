@@ -1,0 +1,129 @@
+"""`convert`: load, plan, write, prove; and publish only what was proven."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rnnbridge.bundle import format_for, load, write
+from rnnbridge.catalogue import Settings, Written
+from rnnbridge.errors import VerificationError
+from rnnbridge.files.atomic import replacing
+from rnnbridge.proof.comparison import Side, compare
+from rnnbridge.proof.pairing import by_names
+from rnnbridge.proof.report import AppliedRewrite, ProvenLayer, Report
+from rnnbridge.weights import Bundle, describe
+
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def convert(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 (the public name)
+    *,
+    layers: Sequence[str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    batch_first: bool | None = None,
+    verify: bool = True,
+    seed: int = 0,
+    time_limit: float = 120,
+) -> Report:
+    """Write a file's recurrent layers in another format, and prove that the numbers are the same.
+
+    The target is written beside its place, read back and verified against the source as `verify` does; only then does
+    it appear under its name.
+
+    Args:
+        src: the file to be read.
+        dst: the file to be written; its name says the format unless `format` does.
+        layers: only these layers, by name; None is all.
+        settings: what the source does not say, and options of the target's format, by key or "layer.key".
+        overwrite: replace an existing target.
+        batch_first: the order of sequences that the target says; None keeps the source's.
+        verify: False publishes without proof.
+        seed, time_limit: as `verify` takes them.
+
+    Returns:
+        The report of the proof.
+
+    Raises:
+        VerificationError: the numbers differ; `report` says where. Nothing was written.
+        Incompatible: the target cannot hold a layer; `reasons` has every reason. Nothing was written.
+        TargetExistsError, FileAccessError, FormatError, ArgumentError: nothing was written.
+    """
+    target, asked = Path(dst), Settings(settings)
+    chosen = format_for(target, format)
+    source = load(src, settings=asked)
+    wanted = source if layers is None else replace(source, layers={name: source[name] for name in layers})
+    with replacing(target, overwrite=overwrite) as draft:
+        written = write(wanted, draft, chosen, batch_first=batch_first, settings=asked)
+        asked.check_all_used()
+        report = _report(wanted, written, Path(src), target, seed)
+        if verify:
+            report = _prove(report, Side("source", wanted, settings or {}), written, draft, time_limit)
+        else:
+            report = replace(report, notices=(*report.notices, "not verified, as asked"))
+        left = tuple(f"layer {name}: not asked for" for name in source.layers if name not in wanted.layers)
+        report = replace(report, not_converted=(*left, *report.not_converted))
+        if not report:
+            raise VerificationError(f"{target} was not written, {report.summary}", report)
+    return report
+
+
+def _report(source: Bundle, written: Written, src: Path, dst: Path, seed: int) -> Report:
+    """What is known before anything is run."""
+    return Report(
+        source=str(src),
+        target=str(dst),
+        seed=seed,
+        layers=tuple(_layers(source, written)),
+        rewrites=tuple(dict.fromkeys(_rewrites(source, written))),
+        not_converted=written.not_converted,
+        notices=(*source.notices, *written.notices),
+    )
+
+
+def _prove(report: Report, source: Side, written: Written, draft: Path, time_limit: float) -> Report:
+    settings = {f"{one.target}.{key}": value for one in written.layers for key, value in one.settings.items()}
+    target = Side("target", load(draft, settings=settings), settings)
+    pairs = by_names(source.bundle, target.bundle, _names(written), "as written").pairs
+    found = compare(source, target, pairs, report.seed, time_limit)
+    return replace(
+        report,
+        measurements=tuple(found.measurements),
+        judges=tuple(found.judges),
+        notices=(*report.notices, *found.notices),
+    )
+
+
+def _names(written: Written) -> list[Names]:
+    """Sources and targets that belong together: a stack written as several layers, or several as one stack."""
+    groups: list[tuple[list[str], list[str]]] = []
+    for one in written.layers:
+        group = next((found for found in groups if one.source in found[0] or one.target in found[1]), None)
+        if group is None:
+            groups.append(([one.source], [one.target]))
+            continue
+        for names, name in zip(group, (one.source, one.target), strict=True):
+            if name not in names:
+                names.append(name)
+    return [(tuple(ours), tuple(theirs)) for ours, theirs in groups]
+
+
+def _layers(source: Bundle, written: Written) -> Iterator[ProvenLayer]:
+    for ours, theirs in _names(written):
+        constructors = dict.fromkeys(one.constructor for one in written.layers if one.source in ours)
+        description = " + ".join(describe(source[name].spec) for name in ours)
+        yield ProvenLayer(" + ".join(ours), " + ".join(theirs), "as written", description, "; ".join(constructors))
+
+
+def _rewrites(source: Bundle, written: Written) -> Iterator[AppliedRewrite]:
+    for one in written.layers:
+        for text in source[one.source].origin.rewrites:
+            yield AppliedRewrite(one.source, text, "on reading the source", False, "")
+        for step in one.plan.steps:
+            yield AppliedRewrite(one.source, step.name, step.detail, step.same_bits, step.training)

@@ -1,0 +1,263 @@
+"""What a proof found: `Report`, as data and as one table. Knows how nothing was run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rnnbridge.tables import as_text, grid
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table as Grid
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The largest absolute error of one output of one layer, of one runner on one file, over every sample.
+
+    Args:
+        layer: its name in the source.
+        output: "y", "h" or "c".
+        file: "source" or "target": whose file was run.
+        runner: who ran it, with version.
+    """
+
+    layer: str
+    output: str
+    file: str
+    runner: str
+    max_abs_error: float
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.max_abs_error <= self.tolerance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        numbers = {"max_abs_error": _number(self.max_abs_error), "tolerance": _number(self.tolerance)}
+        return {**asdict(self), **numbers, "ok": self.ok}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.layer}, output {self.output}, the {self.file} run by {self.runner}: "
+            f"error {self.max_abs_error:.3g}, allowed {self.tolerance:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class ProvenLayer:
+    """One layer of the source and what answers to it.
+
+    Args:
+        source, target: its name, or several joined by " + " where they form one stack.
+        matched: how the two were found to belong together.
+        description: what it is, in a line.
+        constructor: the line that makes the target framework's layer, "" where nothing was written.
+    """
+
+    source: str
+    target: str
+    matched: str
+    description: str
+    constructor: str = ""
+
+
+@dataclass(frozen=True)
+class AppliedRewrite:
+    """A rewrite that one layer took on its way.
+
+    Args:
+        layer: its name in the source.
+        name, detail: as the planner names and explains it.
+        same_bits: whether undoing it gives the same bits back.
+        training: what it means for further training, "" if nothing.
+    """
+
+    layer: str
+    name: str
+    detail: str
+    same_bits: bool
+    training: str
+
+    def __str__(self) -> str:
+        bits = "same bits on the way back" if self.same_bits else "exact up to one rounding"
+        training = f"; in training {self.training}" if self.training else ""
+        return f"{self.layer}: {self.name}, {self.detail} ({bits}{training})"
+
+
+@dataclass(frozen=True)
+class RanJudge:
+    """A framework that ran one of the two files."""
+
+    name: str
+    version: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was compared, and what came out. Its truth value is `ok`.
+
+    Args:
+        source, target: the two files.
+        seed: of the inputs.
+        layers: every pair of layers.
+        measurements: every error with its tolerance.
+        rewrites: what was done to the numbers beyond moving them.
+        judges: every framework that ran a file. Empty: rnnbridge alone read and ran them.
+        not_converted: what of the source is not in the target.
+        notices: what a user should know and would not guess.
+        unpaired: layers of both files that answer to none of the other; any of them is a difference.
+    """
+
+    source: str
+    target: str
+    seed: int
+    layers: tuple[ProvenLayer, ...]
+    measurements: tuple[Measurement, ...] = ()
+    rewrites: tuple[AppliedRewrite, ...] = ()
+    judges: tuple[RanJudge, ...] = ()
+    not_converted: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    unpaired: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs: every error within its tolerance and no layer without a partner on either side."""
+        return not self.failures and not self.unpaired
+
+    @property
+    def failures(self) -> tuple[Measurement, ...]:
+        """The measurements over their tolerance."""
+        return tuple(one for one in self.measurements if not one.ok)
+
+    @property
+    def max_abs_error(self) -> float:
+        """The largest absolute error; where some are over their tolerance, the largest of those. NaN: nothing ran."""
+        return self._largest.max_abs_error if self._largest else math.nan
+
+    @property
+    def tolerance(self) -> float:
+        """What was allowed where `max_abs_error` is. NaN: nothing ran."""
+        return self._largest.tolerance if self._largest else math.nan
+
+    @property
+    def summary(self) -> str:
+        """The outcome in a line."""
+        if self.unpaired:
+            return f"DIFFERENT: no partner for {', '.join(self.unpaired)}"
+        if self.failures:
+            return f"DIFFERENT: {self._largest}"
+        if not self.measurements:
+            return "not verified"
+        return (
+            f"the same numbers: largest error {self.max_abs_error:.3g}, allowed {self.tolerance:.3g}, seed {self.seed}"
+        )
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return as_text(*self.parts())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an error that is not finite is spelt "inf" or "nan"."""
+        return {
+            "ok": self.ok,
+            "source": self.source,
+            "target": self.target,
+            "summary": self.summary,
+            "max_abs_error": _number(self.max_abs_error),
+            "tolerance": _number(self.tolerance),
+            "seed": self.seed,
+            "layers": [asdict(one) for one in self.layers],
+            "measurements": [
+                {
+                    **asdict(one),
+                    "max_abs_error": _number(one.max_abs_error),
+                    "tolerance": _number(one.tolerance),
+                    "ok": one.ok,
+                }
+                for one in self.measurements
+            ],
+            "rewrites": [asdict(one) for one in self.rewrites],
+            "judges": [asdict(one) for one in self.judges],
+            "not_converted": list(self.not_converted),
+            "notices": list(self.notices),
+            "unpaired": list(self.unpaired),
+        }
+
+    def parts(self) -> Iterator[RenderableType]:
+        """What to draw: the two files, the table, what goes with it, and the outcome."""
+        from rich.text import Text
+
+        yield Text(f"source  {self.source}\ntarget  {self.target}\n")
+        if self.measurements:
+            yield self._table()
+            yield ""
+        lists = {
+            "layers": _layer_lines(self.layers),
+            "rewrites": map(str, self.rewrites),
+            "not converted": self.not_converted,
+            "notices": self.notices,
+        }
+        for title, lines in lists.items():
+            if body := "".join(f"  {line}\n" for line in lines):
+                yield Text(f"{title}\n{body}")
+        yield Text(self.summary, style="bold green" if self.ok else "bold red")
+
+    @property
+    def _largest(self) -> Measurement | None:
+        return max(self.failures or self.measurements, key=lambda one: one.max_abs_error, default=None)
+
+    def _table(self) -> Grid:
+        outputs = [name for name in ("y", "h", "c") if any(one.output == name for one in self.measurements)]
+        table = grid("layer", "file", "run by", *(f"max error {name}" for name in outputs), "")
+        for column in table.columns[3:]:
+            column.justify, column.min_width = "right", len("max error") - 1
+        allowed: tuple[str, dict[str, float]] | None = None
+        for (layer, file, runner), row in _rows(self.measurements):
+            tolerances = {name: one.tolerance for name, one in row.items()}
+            if (layer, tolerances) != allowed:
+                title = f"{layer}" if allowed is None or allowed[0] != layer else ""
+                if title and allowed:
+                    table.add_section()
+                allowed = (layer, tolerances)
+                table.add_row(title, "", "allowed", *_cells(tolerances, outputs), "", style="dim")
+            verdict = "ok" if all(one.ok for one in row.values()) else "DIFFERS"
+            errors = {name: one.max_abs_error for name, one in row.items()}
+            style = None if verdict == "ok" else "bold red"
+            table.add_row("", file, runner, *_cells(errors, outputs), verdict, style=style)
+        return table
+
+
+def _rows(measurements: Iterable[Measurement]) -> Iterator[tuple[tuple[str, str, str], dict[str, Measurement]]]:
+    """One row per layer, file and runner, with its outputs by name; a layer's rows together."""
+    rows: dict[tuple[str, str, str], dict[str, Measurement]] = {}
+    for one in measurements:
+        rows.setdefault((one.layer, one.file, one.runner), {})[one.output] = one
+    yield from rows.items()
+
+
+def _cells(numbers: dict[str, float], outputs: list[str]) -> list[str]:
+    return [f"{numbers[name]:.1e}" if name in numbers else "" for name in outputs]
+
+
+def _layer_lines(layers: tuple[ProvenLayer, ...]) -> Iterator[str]:
+    for one in layers:
+        renamed = f" -> {one.target}" if one.target != one.source else ""
+        yield f"{one.source}{renamed}: {one.description} ({one.matched})"
+        if one.constructor:
+            yield f"    {one.constructor}"
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
