@@ -1,8 +1,8 @@
 """The demo model of examples/: a recurrent text classifier in Keras's GPU layers, really trained, on made-up texts.
 
-It says what kind of field a short text is: a date, a time, an amount, a colour, an address or a plain word. A twin of LSTM
-and GRU(reset_after=True) trains on the CPU, and Keras converts its weights into the cuDNN layers. Imports no framework: the
-script hands its Keras in.
+It says what kind of field a short text is: a date, a time, an amount, a colour, an address or a plain word. A twin
+of LSTM and GRU(reset_after=True) trains on the CPU, and Keras converts its weights into the cuDNN layers. Imports
+no framework: the script hands its Keras in.
 """
 
 import json
@@ -128,8 +128,8 @@ def _is_lstm(name):
 
 
 def _part_biases(gpu):
-    """Keras's conversion halves the LSTM biases. On a GPU both halves get the same gradient, so they differ by what they
-    began with: 0 for the input side, 1 on the forget gate for the recurrent side. Put that back; the sum stays."""
+    """Keras's conversion halves the LSTM biases. On a GPU both halves get the same gradient, so they differ by what
+    they began with: 0 for the input side, 1 on the forget gate for the recurrent side. Put that back; the sum stays."""
     weights = gpu.get_weights()
     for k, weight in enumerate(gpu.weights):
         if "bias" in weight.name and _is_lstm(weight.name):

@@ -1,8 +1,8 @@
 """What the golden scripts share: seeded weights, what a layer answers, and the provenance file.
 
-Knows the Keras API that Keras 2.3.1, tf.keras 1.15, tf_keras and Keras 3 have in common, through the `keras` module that
-a script hands in; imports none of them, and nothing of the project: what it writes must not depend on what it judges.
-Runs on Python 3.6 and later.
+Knows the Keras API that Keras 2.3.1, tf.keras 1.15, tf_keras and Keras 3 have in common, through the `keras` module
+that a script hands in; imports none of them, and nothing of the project: what it writes must not depend on what it
+judges. Runs on Python 3.6 and later.
 """
 
 import copy

@@ -1,9 +1,9 @@
 """The models of the golden files: every kind of recurrent layer, several to a model so that the files stay few.
 
-A function takes the `keras` module that builds it (Keras 2.3.1, tf.keras 1.15, tf_keras or Keras 3), so that one topology
-comes from every producer. What a layer does not say is its producer's own default, which is part of what a reader has to
-know; where a name speaks of a formula or an activation, the layer spells it out. Sizes are primes, and a layer's input size
-is never its own size.
+A function takes the `keras` module that builds it (Keras 2.3.1, tf.keras 1.15, tf_keras or Keras 3), so that one
+topology comes from every producer. What a layer does not say is its producer's own default, which is part of what a
+reader has to know; where a name speaks of a formula or an activation, the layer spells it out. Sizes are primes,
+and a layer's input size is never its own size.
 """
 
 
@@ -65,6 +65,36 @@ def simple_rnn(keras):
             layers.SimpleRNN(11, go_backwards=True, return_sequences=True, name="rnn_backwards"),
         ],
     )
+
+
+def mixed(keras):
+    """One of each, where a file per cell would be too many."""
+    layers = keras.layers
+    return branches(
+        keras,
+        5,
+        [
+            layers.LSTM(7, name="lstm_default"),
+            layers.LSTM(3, recurrent_activation="hard_sigmoid", return_sequences=True, name="lstm_hard_sigmoid"),
+            layers.LSTM(2, use_bias=False, go_backwards=True, name="lstm_no_bias_backwards"),
+            layers.GRU(3, name="gru_default"),
+            layers.GRU(2, reset_after=False, return_sequences=True, name="gru_before"),
+            layers.GRU(7, reset_after=True, recurrent_activation="hard_sigmoid", name="gru_after_hard_sigmoid"),
+            layers.SimpleRNN(11, activation="relu", name="rnn_relu"),
+        ],
+    )
+
+
+def time_major(keras):
+    """tf_keras alone can put time first; the model turns its batch-first input round."""
+    layers = keras.layers
+    x = layers.Input((None, 3), batch_size=2, name="x")
+    turned = layers.Lambda(lambda sequences: keras.backend.permute_dimensions(sequences, (1, 0, 2)), name="turn")(x)
+    recurrent = [
+        layers.LSTM(5, time_major=True, return_sequences=True, name="lstm_time_major"),
+        layers.GRU(7, time_major=True, name="gru_time_major"),
+    ]
+    return keras.models.Model(x, [layer(turned) for layer in recurrent])
 
 
 def cells(keras):

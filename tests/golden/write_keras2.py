@@ -1,8 +1,9 @@
 """Golden files written by Keras 2.3.1 on TensorFlow 1.15.5 (Python 3.7), and the demo model of examples/.
 
-CuDNN layers can be built and saved without a GPU in a session whose graph is pruned before placement, but never run.
-Their expected values come from Keras itself: the same topology with LSTM(recurrent_activation="sigmoid") and
-GRU(reset_after=True) loads the finished file with `load_weights`, which converts the cuDNN arrays, and that model answers.
+CuDNN layers can be built and saved without a GPU in a session whose graph is pruned before placement, but never
+run. Their expected values come from Keras itself: the same topology with LSTM(recurrent_activation="sigmoid") and
+GRU(reset_after=True) loads the finished file with `load_weights`, which converts the cuDNN arrays, and that model
+answers.
 """
 
 import json
@@ -31,9 +32,15 @@ FOLDER = Folder(
 
 
 def fresh_session():
+    """One thread: training gives the same bits every time. Pruned before placement: cuDNN layers can be saved."""
     backend.clear_session()
-    options = tf.GraphOptions(place_pruned_graph=True)
-    backend.set_session(tf.Session(config=tf.ConfigProto(graph_options=options, allow_soft_placement=True)))
+    config = tf.ConfigProto(
+        graph_options=tf.GraphOptions(place_pruned_graph=True),
+        allow_soft_placement=True,
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+    )
+    backend.set_session(tf.Session(config=config))
 
 
 def cpu_lstm(units, **kwargs):
