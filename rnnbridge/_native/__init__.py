@@ -57,7 +57,7 @@ def library() -> ctypes.CDLL:
 
 @cache
 def build_info() -> dict[str, Any]:
-    """What the library says of itself: version, instruction sets, gate orders, codes (rnb_build_info in rnnbridge.h)."""
+    """What the library says of itself: version, instruction sets, gate orders, codes (rnnbridge.h: rnb_build_info)."""
     return _told(library())
 
 

@@ -54,6 +54,7 @@ class Plan:
         dtype: "float32" or "float64", of every array.
 
     Attributes:
+        state_shape: [L*D, N, H] of h0, c0, hn and cn.
         packed_nbytes: bytes of packed weights; depends on the spec and dtype alone.
         workspace_nbytes: bytes of scratch, polynomial in T and N (rnb_sizes in rnnbridge.h).
         tape_nbytes: what a training forward keeps for its backward: 0 without training.
@@ -71,6 +72,7 @@ class Plan:
         if reasons := unsupported(spec):
             raise Incompatible("the engine does not run this layer", reasons)
         self.spec, self.T, self.N, self.dtype = spec, T, N, _float_dtype(dtype)
+        self.state_shape = (spec.num_layers * spec.num_directions, N, spec.hidden_size)
         self._library = library()
         self._handle = ctypes.c_void_p()
         self._library.rnb_plan_create(_c_spec(spec, self.dtype), T, N, 0, self._handle)
@@ -84,11 +86,6 @@ class Plan:
     def __repr__(self) -> str:
         sizes = f"packed {self.packed_nbytes}, workspace {self.workspace_nbytes}, tape {self.tape_nbytes} bytes"
         return f"<Plan T={self.T} N={self.N} {self.dtype}: {sizes}>"
-
-    @property
-    def state_shape(self) -> tuple[int, int, int]:
-        """[L*D, N, H] of h0, c0, hn and cn."""
-        return self.spec.num_layers * self.spec.num_directions, self.N, self.spec.hidden_size
 
     def pack(self, weights: Mapping[str, Array], out: Block | None = None) -> Block:
         """Reorder the weights into the engine's own panels. Plans of an equal spec and dtype share the result.

@@ -146,8 +146,8 @@ def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
         )
     if batch_first is None and weights.origin.batch_first:
         warnings.warn(
-            f"the layer {weights.origin.name!r} takes [N, T, I] in {weights.origin.framework}, and takes [T, N, I] here; "
-            "say rb.layer(weights, batch_first=True) or batch_first=False",
+            f"the layer {weights.origin.name!r} takes [N, T, I] in {weights.origin.framework} and [T, N, I] here; say "
+            "rb.layer(weights, batch_first=True) or batch_first=False",
             stacklevel=2,
         )
     return Layer(weights, batch_first=bool(batch_first))
