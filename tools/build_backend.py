@@ -47,8 +47,8 @@ def runs(command: list[str]) -> bool:
 
 
 def has_compiler() -> bool:
-    """Look where CMake looks: $CXX alone where it is set, else the usual names. Visual C++ only CMake can find."""
-    if os.name == "nt" or "CMAKE_TOOLCHAIN_FILE" in os.environ:
+    """Look where CMake looks: $CXX alone where it is set, else the usual names (the engine needs GCC or Clang)."""
+    if "CMAKE_TOOLCHAIN_FILE" in os.environ:
         return True
     if "CXX" in os.environ:
         return runs(shlex.split(os.environ["CXX"]))
