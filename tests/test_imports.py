@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 
 # NumPy only, knows no engine: works where the compiled library is missing.
 CONVERSION = (
-    "errors < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference < catalogue "
-    "< converters < bundle < tables < inspection"
+    "errors < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference "
+    "< catalogue < converters < bundle < tables < inspection"
 ).split(" < ")
 # Knows the canonical form, and no framework's convention.
 ENGINE = "errors < activation < spec < weights < gates < _native < engine < layers < training".split(" < ")
