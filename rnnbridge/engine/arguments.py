@@ -53,10 +53,11 @@ def check_block(name: str, block: Array, nbytes: int, written: bool = False) -> 
 
 
 def has_plain_rows(array: Array) -> bool:
-    """Whether the last axis is contiguous and every other stride a whole number of elements."""
+    """Whether the last axis is contiguous and every other stride a whole number of elements. An empty array is plain."""
     size = array.itemsize
     plain = array.shape[-1] == 1 or array.strides[-1] == size
-    return array.flags.aligned and plain and all(stride % size == 0 for stride in array.strides[:-1])
+    whole = all(stride % size == 0 for stride in array.strides[:-1])
+    return array.size == 0 or (array.flags.aligned and plain and whole)
 
 
 def _check_kind(name: str, array: Array, shape: Shape, dtype: np.dtype[Any], written: bool) -> str | None:
