@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from rnnbridge.activation import Activation
 from rnnbridge.bundle import load
 from rnnbridge.catalogue import catalogue
-from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible
 from rnnbridge.rewrite import plan
 from rnnbridge.spec import RNNSpec
-from rnnbridge.tables import as_text, grid
+from rnnbridge.tables import as_text, gates_in_words, grid
 from rnnbridge.weights import Assumption, RNNWeights, describe
 
 if TYPE_CHECKING:
@@ -131,9 +130,14 @@ class Inspection:
         }
 
     def __repr__(self) -> str:
-        return as_text(*self.parts())
+        return as_text(self)
 
-    def parts(self) -> Iterator[RenderableType]:
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+
+        return Group(*self._parts())
+
+    def _parts(self) -> Iterator[RenderableType]:
         """What to draw: a block of facts and the holders for each layer, then the rest of the file."""
         from rich.text import Text
 
@@ -183,7 +187,7 @@ def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
         version=origin.version,
         gru_class=f"reset {spec.reset}, z {z}" if spec.cell == "gru" else "",
         formula=tuple(_formula(spec, z)),
-        gates=_gates(spec, row),
+        gates=gates_in_words(row) if row else " ".join(spec.gates),
         sequences={None: "", True: "[N, T, I]", False: "[T, N, I]"}[origin.batch_first],
         padding=origin.padding,
         dtype=origin.storage_dtype or str(weights.dtype),
@@ -203,12 +207,6 @@ def _holders(weights: RNNWeights) -> Iterator[Holder]:
             yield Holder(framework, False, reasons=refusal.reasons)
         else:
             yield Holder(framework, True, found.row.name, tuple(map(str, found.steps)), found.same_bits)
-
-
-def _gates(spec: RNNSpec, row: Convention | None) -> str:
-    if row is None:
-        return " ".join(spec.gates)
-    return " ".join(row.gates) + "".join(f", {foreign} is {own}" for foreign, own in row.letters.items())
 
 
 def _formula(spec: RNNSpec, z: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 MIN_WIDTH, MAX_WIDTH = 80, 120
+NAME_WIDTH = 32  # a name up to this long is not folded
 
 
 class Table(Sequence[Record]):
@@ -28,11 +29,13 @@ class Table(Sequence[Record]):
     Args:
         records: what the table holds; every value survives JSON.
         columns: header -> key of what is printed.
+        notes: lines printed below.
     """
 
-    def __init__(self, records: Iterable[Record], columns: Mapping[str, str]) -> None:
+    def __init__(self, records: Iterable[Record], columns: Mapping[str, str], notes: Iterable[str] = ()) -> None:
         self._records = tuple(records)
         self._columns = dict(columns)
+        self._notes = tuple(notes)
 
     def __getitem__(self, index: Any) -> Any:
         return self._records[index]
@@ -40,11 +43,16 @@ class Table(Sequence[Record]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def __rich__(self) -> Grid:
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
         drawn = grid(*self._columns)
-        for record in self._records:
-            drawn.add_row(*(_words(record[key]) for key in self._columns.values()))
-        return drawn
+        rows = [[_words(record[key]) for key in self._columns.values()] for record in self._records]
+        drawn.columns[0].width = min(max((len(row[0]) for row in rows), default=0), NAME_WIDTH)
+        for row in rows:
+            drawn.add_row(*map(Text, row))
+        return Group(drawn, *(Text(note) for note in self._notes))
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -56,19 +64,19 @@ def grid(*headers: str) -> Grid:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    drawn = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    drawn = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for header in headers:
         drawn.add_column(Text(header), overflow="fold")
     return drawn
 
 
-def as_text(*parts: RenderableType, width: int | None = None) -> str:
+def as_text(what: RenderableType, width: int | None = None) -> str:
     """What rich draws, as plain text without colours, at the terminal's width unless one is given."""
     from rich.console import Console
 
     file = io.StringIO()
     console = Console(file=file, width=width or text_width(), color_system=None, highlight=False, markup=False)
-    console.print(*parts, sep="\n")
+    console.print(what)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
@@ -81,7 +89,7 @@ def conventions(framework: str | None = None) -> Table:
     """Every row: how each framework lays out each kind of recurrent layer.
 
     Args:
-        framework: only this one's rows, with the source of each; None is all.
+        framework: only this one's rows, printed with their sources; None is all.
 
     Returns:
         A sequence of dicts with every field of the rows.
@@ -95,7 +103,9 @@ def conventions(framework: str | None = None) -> Table:
         raise ArgumentError(f"no rows for the framework {framework!r}; there are rows for {', '.join(known)}")
     wanted = [row for row in rows if framework in (None, row.framework)]
     columns = {"row": "name", "gates": "gates_in_order", "arrays": "arrays", "formula": "formula"}
-    return Table(map(_row_record, wanted), columns if framework is None else {**columns, "source": "source"})
+    sources = dict.fromkeys(row.source for row in wanted)
+    notes = [f"\n{', '.join(row.layer for row in wanted if row.source == one)}: {one}" for one in sources]
+    return Table(map(_row_record, wanted), columns, notes if framework else ())
 
 
 def formats() -> Table:
@@ -120,11 +130,24 @@ def _row_record(row: Convention) -> Record:
         "layer": row.layer,
         "bias_forms": list(row.bias_forms),
         "slots": slots,
-        "gates_in_order": " ".join(row.gates)
-        + "".join(f", {foreign} is {own}" for foreign, own in row.letters.items()),
-        "arrays": [f"{slot.name}: {slot.axes}" for slot in row.slots],
+        "gates_in_order": gates_in_words(row),
+        "arrays": list(_arrays(row)),
         "formula": list(_formula(row)),
     }
+
+
+def gates_in_words(row: Convention) -> str:
+    """The gate order in the row's own letters, and what the foreign ones are: "z r h (h=n)"."""
+    foreign = ", ".join(f"{letter}={own}" for letter, own in row.letters.items())
+    return " ".join(row.gates) + (f" ({foreign})" if foreign else "")
+
+
+def _arrays(row: Convention) -> Iterator[str]:
+    """Axis strings, and the arrays laid out so: "i (g o): kernel, recurrent_kernel"."""
+    by_axes: dict[str, list[str]] = {}
+    for slot in row.slots:
+        by_axes.setdefault(slot.axes, []).append(slot.name.format(layer="", direction="").removesuffix("_l"))
+    yield from (f"{axes}: {', '.join(names)}" for axes, names in by_axes.items())
 
 
 def _formula(row: Convention) -> Iterator[str]:
@@ -157,7 +180,5 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
 
 
-def _words(value: Any) -> Any:
-    from rich.text import Text
-
-    return Text("\n".join(value) if isinstance(value, list) else str(value))
+def _words(value: Any) -> str:
+    return "\n".join(value) if isinstance(value, list) else str(value)

@@ -46,7 +46,7 @@ def rnnbridge() -> None:
 def inspect(file: str, set: dict[str, str], as_json: bool) -> int:  # noqa: A002 (the option's name)
     """What is inside FILE: formulas, conventions, evidence, assumptions, and who can hold each layer."""
     found = inspection.inspect(file, settings=set)
-    show(found.to_dict() if as_json else found.parts())
+    show(found.to_dict() if as_json else found)
     return _DONE
 
 
@@ -152,4 +152,4 @@ def info(as_json: bool) -> int:
 
 
 def _show_report(report: Report, as_json: bool) -> None:
-    show(report.to_dict() if as_json else report.parts())
+    show(report.to_dict() if as_json else report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def show(what: dict[str, Any] | list[Any] | Iterator[RenderableType] | RenderableType) -> None:
+def show(what: dict[str, Any] | list[Any] | RenderableType) -> None:
     """Print: dicts and lists as JSON, anything else as rich draws it, with colours on a terminal only."""
     if isinstance(what, dict | list):
         _write(json.dumps(what, indent=2, ensure_ascii=False, allow_nan=False))
@@ -25,7 +24,7 @@ def show(what: dict[str, Any] | list[Any] | Iterator[RenderableType] | Renderabl
 
     console = Console(width=text_width(), highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(*(what if isinstance(what, Iterator) else (what,)), sep="\n")
+        console.print(what)
     _write("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 

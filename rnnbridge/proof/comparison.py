@@ -13,7 +13,7 @@ import numpy as np
 
 from rnnbridge.proof import judges, own
 from rnnbridge.proof.pairing import Pair, Run
-from rnnbridge.proof.report import Measurement, RanJudge
+from rnnbridge.proof.report import Measurement
 from rnnbridge.proof.samples import Sample, samples_for
 from rnnbridge.proof.tolerance import Outputs, for_dtype, max_abs_error, run_reference, tolerance_between
 from rnnbridge.spec import RNNSpec
@@ -36,7 +36,7 @@ class Findings:
     """What the comparison found; the fields are those of `Report`."""
 
     measurements: list[Measurement] = field(default_factory=list)
-    judges: list[RanJudge] = field(default_factory=list)
+    judges: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
@@ -64,6 +64,7 @@ def compare(source: Side, target: Side, pairs: tuple[Pair, ...], seed: int, time
             _run_own(findings, truth, file, run)
     _run_judges(findings, truths, (source, target), time_limit)
     findings.measurements.sort(key=lambda one: [str(pair.source) for pair in pairs].index(one.layer))
+    findings.judges = list(dict.fromkeys(findings.judges))
     findings.notices = list(dict.fromkeys(findings.notices))
     return findings
 
@@ -93,7 +94,7 @@ def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Sid
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         verdicts = list(pool.map(lambda pair: judges.run(pair[1], time_limit), trials))
     for (side, trial), verdict in zip(trials, verdicts, strict=True):
-        who = RanJudge(trial.judge.name, verdict.version, side.file)
+        who = f"{trial.judge.name} {verdict.version}".strip()
         if verdict.outputs:
             findings.judges.append(who)
         findings.notices += [f"{who} does not run the {side.file}'s {reason}" for reason in verdict.refused]
@@ -101,7 +102,7 @@ def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Sid
             findings.notices.append(f"{who} could not run the {side.file}: {verdict.failure}")
         for number, truth in enumerate(truths):
             outputs = {index: got for (chain, index), got in verdict.outputs.items() if chain == number}
-            findings.measurements += _measure(truth, side.file, str(who), outputs)
+            findings.measurements += _measure(truth, side.file, who, outputs)
     if not findings.judges:
         findings.notices.append(_alone(sides))
 

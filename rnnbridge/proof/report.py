@@ -90,18 +90,6 @@ class AppliedRewrite:
         return f"{self.layer}: {self.name}, {self.detail} ({bits}{training})"
 
 
-@dataclass(frozen=True)
-class RanJudge:
-    """A framework that ran one of the two files."""
-
-    name: str
-    version: str
-    file: str
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version}".strip()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What was compared, and what came out. Its truth value is `ok`.
@@ -112,7 +100,7 @@ class Report:
         layers: every pair of layers.
         measurements: every error with its tolerance.
         rewrites: what was done to the numbers beyond moving them.
-        judges: every framework that ran a file. Empty: rnnbridge alone read and ran them.
+        judges: name and version of every framework that ran a file. Empty: rnnbridge alone read and ran them.
         not_converted: what of the source is not in the target.
         notices: what a user should know and would not guess.
         unpaired: layers of both files that answer to none of the other; any of them is a difference.
@@ -124,7 +112,7 @@ class Report:
     layers: tuple[ProvenLayer, ...]
     measurements: tuple[Measurement, ...] = ()
     rewrites: tuple[AppliedRewrite, ...] = ()
-    judges: tuple[RanJudge, ...] = ()
+    judges: tuple[str, ...] = ()
     not_converted: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     unpaired: tuple[str, ...] = ()
@@ -166,7 +154,12 @@ class Report:
         return self.ok
 
     def __str__(self) -> str:
-        return as_text(*self.parts())
+        return as_text(self)
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+
+        return Group(*self._parts())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an error that is not finite is spelt "inf" or "nan"."""
@@ -189,13 +182,13 @@ class Report:
                 for one in self.measurements
             ],
             "rewrites": [asdict(one) for one in self.rewrites],
-            "judges": [asdict(one) for one in self.judges],
+            "judges": list(self.judges),
             "not_converted": list(self.not_converted),
             "notices": list(self.notices),
             "unpaired": list(self.unpaired),
         }
 
-    def parts(self) -> Iterator[RenderableType]:
+    def _parts(self) -> Iterator[RenderableType]:
         """What to draw: the two files, the table, what goes with it, and the outcome."""
         from rich.text import Text
 
