@@ -53,7 +53,7 @@ def check_block(name: str, block: Array, nbytes: int, written: bool = False) -> 
 
 
 def has_plain_rows(array: Array) -> bool:
-    """Whether the last axis is contiguous and every other stride a whole number of elements. An empty array is plain."""
+    """Whether the last axis is contiguous and all other strides are whole numbers of elements; true of empty arrays."""
     size = array.itemsize
     plain = array.shape[-1] == 1 or array.strides[-1] == size
     whole = all(stride % size == 0 for stride in array.strides[:-1])
