@@ -13,13 +13,15 @@ struct Exp;
 template <>
 struct Exp<float> {
   static constexpr int kMantissaBits = 23;
-  // 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low bits.
+  // 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low bits. One less
+  // gives half the scale.
   static constexpr float kRound = 12583039.0f;
   static constexpr float kLog2E = 1.44269504088896341f;
   // ln 2 in two parts; the first is so short that its product with n is exact.
   static constexpr float kLn2Hi = 0.693359375f;
   static constexpr float kLn2Lo = -2.12194440e-4f;
-  // exp(kHighest) is infinite and exp(kLowest) vanishes beside 1; 2^n stays a normal number between them.
+  // exp(kHighest) is infinite and exp(kLowest) vanishes beside 1; half of 2^n is a finite number between
+  // them.
   static constexpr float kLowest = -87.0f;
   static constexpr float kHighest = 89.0f;
   // tanh(x) rounds to 1 long before 2x gets here.
@@ -57,7 +59,8 @@ struct Exp<double> {
   }
 };
 
-// exp(x) = scale * (1 + fraction), for x within [kLowest, kHighest].
+// exp(x) = scale * (1 + fraction) if `round` is kRound, twice that if it is kRound - 1; x within [kLowest,
+// kHighest].
 template <class T>
 struct ExpParts {
   Vec<T> scale;
@@ -65,20 +68,23 @@ struct ExpParts {
 };
 
 template <class T>
-RNB_INLINE ExpParts<T> exp_parts(Vec<T> x) {
+RNB_INLINE ExpParts<T> exp_parts(Vec<T> x, T round) {
   using E = Exp<T>;
-  const Vec<T> rounded = x * E::kLog2E + E::kRound;
+  const Vec<T> rounded = x * E::kLog2E + round;
   const Vec<T> scale = (Vec<T>)((Int<T>)rounded << E::kMantissaBits);
-  const Vec<T> n = rounded - E::kRound;
+  const Vec<T> n = rounded - round;
   Vec<T> r = x - n * E::kLn2Hi;
   r = r - n * E::kLn2Lo;
   return {scale, (r * r) * E::polynomial(r) + r};
 }
 
+// Half of exp(-x) never overflows, so that 1 / (1 + exp(-x)) reaches 0 without meeting inf - inf on the way.
 template <class T>
 RNB_INLINE Vec<T> sigmoid(Vec<T> x) {
-  const ExpParts<T> e = exp_parts<T>(at_most<T>(at_least<T>(-x, Exp<T>::kLowest), Exp<T>::kHighest));
-  return T(1) / (e.scale * e.fraction + e.scale + T(1));
+  using E = Exp<T>;
+  const ExpParts<T> e = exp_parts<T>(at_most<T>(at_least<T>(-x, E::kLowest), E::kHighest), E::kRound - 1);
+  const Vec<T> half = e.scale * e.fraction + e.scale;
+  return T(1) / (half * T(2) + T(1));
 }
 
 // With m = exp(2|x|) - 1, tanh |x| = m / (m + 2); m keeps its relative accuracy down to the smallest x.
@@ -87,7 +93,8 @@ RNB_INLINE Vec<T> tanh(Vec<T> x) {
   const Int<T> sign_bit = (Int<T>)broadcast<T>(T(-0.0));
   const Int<T> sign = (Int<T>)x & sign_bit;
   const Vec<T> magnitude = (Vec<T>)((Int<T>)x & ~sign_bit);
-  const ExpParts<T> e = exp_parts<T>(at_most<T>(magnitude + magnitude, Exp<T>::kTanhSaturated));
+  const ExpParts<T> e =
+      exp_parts<T>(at_most<T>(magnitude + magnitude, Exp<T>::kTanhSaturated), Exp<T>::kRound);
   const Vec<T> m = e.scale * e.fraction + (e.scale - T(1));
   return (Vec<T>)((Int<T>)(m / (m + T(2))) | sign);
 }
