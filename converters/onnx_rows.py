@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rnnbridge.activation import CONSTANTS, Activation
-from rnnbridge.convention import Convention, Slot
+from rnnbridge.convention import Convention
 from rnnbridge.errors import FormatError
+from rnnbridge.slot import Slot
 from rnnbridge.spec import Direction, Merge, OutputOrder
 
 # The inputs of all three operators by position; GRU and RNN end at initial_h.
@@ -49,8 +50,8 @@ _ADDED = {
     "processing": "Slice",
 }
 _SOURCE = (
-    "onnx/defs/rnn/defs.cc and doc_strings.cc (kDoc_{cell}_ver14), measured with ONNX Runtime 1.32; an empty sequence's "
-    "final state is ONNX Runtime's, the text says nothing"
+    "onnx/defs/rnn/defs.cc and doc_strings.cc (kDoc_{cell}_ver14), measured with ONNX Runtime 1.32; an empty "
+    "sequence's final state is ONNX Runtime's, the text says nothing"
 )
 
 LSTM = Convention(
