@@ -75,7 +75,9 @@ def plain_format(name: str, spoil: Spoil = dict, judges: tuple[Judge, ...] = (),
     return Format(name, "plain", (f".{name}",), "stand-ins", "stand-ins", sniff, read, write, judges)
 
 
-def write_file(path: Path, layers: Mapping[str, tuple[RNNSpec, Mapping[str, Array]]], tensors: Mapping[str, Array]) -> None:
+def write_file(
+    path: Path, layers: Mapping[str, tuple[RNNSpec, Mapping[str, Array]]], tensors: Mapping[str, Array]
+) -> None:
     """Write specs and arrays as they are given."""
     arrays = {f"{name}|{key}": array for name, (_, held) in layers.items() for key, array in held.items()}
     specs = json.dumps({name: spec.to_dict() for name, (spec, _) in layers.items()})
@@ -86,14 +88,16 @@ def write_file(path: Path, layers: Mapping[str, tuple[RNNSpec, Mapping[str, Arra
 def read_file(path: Path, settings: Settings, format_name: str) -> Bundle:
     """Read what `write_file` wrote. The setting `order` is asked for and changes nothing."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = dict(file)
     except Exception as error:
         raise FormatError(f"{path} is damaged: {error}") from error
     layers = {}
     for name, spec in json.loads(str(arrays.pop("specs"))).items():
         assumed = () if settings.get("order", name) else (Assumption("order", "ifgo", "the file does not say"),)
-        origin = Origin("plain", f"plain.{spec['cell'].upper()}", name, "1.0", True, evidence=("said so",), assumptions=assumed)
+        origin = Origin(
+            "plain", f"plain.{spec['cell'].upper()}", name, "1.0", True, evidence=("said so",), assumptions=assumed
+        )
         held = {key.partition("|")[2]: array for key, array in arrays.items() if key.startswith(f"{name}|")}
         layers[name] = RNNWeights(RNNSpec.from_dict(spec), held, origin)
     tensors = {key[1:]: array for key, array in arrays.items() if key.startswith("|")}

@@ -1,0 +1,202 @@
+"""The command as people type it: what goes to which stream, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rnnbridge.cli import main
+from rnnbridge.cli.info import EXTRAS
+from tests.samples import spec_of, weights_of
+from tests.standin import standins, write_file
+
+ROOT = Path(__file__).parent.parent
+__all__ = ["standins"]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def source(tmp_path: Path, standins: None) -> Path:
+    """Two layers and an array that is none."""
+    layers = {"lower": weights_of(spec_of("lstm", bias="single")), "upper": weights_of(spec_of("gru_after"))}
+    path = tmp_path / "source.plain"
+    write_file(path, {name: (one.spec, one.arrays) for name, one in layers.items()}, {"dense": np.ones((2, 3))})
+    return path
+
+
+def run(capture: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(one) for one in arguments])
+    out, err = capture.readouterr()
+    return code, out, err
+
+
+def test_convert_prints_one_table_and_exits_0(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "convert", source, tmp_path / "b.plain", "--layer", "lower")
+    assert code == 0
+    assert out.count("max") == 3
+    assert re.search(r"allowed +\d\.\de-\d\d", out)
+    assert "the same numbers: largest error" in out
+    assert err == "not converted: layer upper: not asked for\n"
+
+
+def test_convert_as_json(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "convert", source, tmp_path / "b.plain", "--json", "--set", "order=ifgo")
+    assert code == 0
+    assert json.loads(out)["ok"] is True
+
+
+def test_a_difference_exits_1_with_the_table_and_a_reason(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "convert", source, tmp_path / "b.wrong")
+    assert code == 1
+    assert "DIFFERS" in out
+    assert err.startswith("rnnbridge: ")
+    assert "was not written, DIFFERENT" in err
+    assert not (tmp_path / "b.wrong").exists()
+    assert run(capsys, "convert", source, tmp_path / "b.wrong", "--no-verify")[0] == 0
+    code, out, err = run(capsys, "verify", source, tmp_path / "b.wrong", "--json")
+    assert code == 1
+    assert json.loads(out)["ok"] is False
+    assert err.startswith("DIFFERENT: ")
+
+
+def test_verify_exits_0_only_if_the_numbers_are_the_same(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    run(capsys, "convert", source, tmp_path / "b.plain")
+    code, out, err = run(
+        capsys, "verify", source, tmp_path / "b.plain", "--map", "lower=lower", "--set-a", "order=ifgo"
+    )
+    assert (code, err) == (0, "")
+    assert "not compared: upper of the source" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("convert", "SOURCE", "TMP/source.plain"), "--force"),
+        (("convert", "SOURCE", "TMP/none/b.plain"), "cannot write to the folder"),
+        (("convert", "SOURCE", "TMP/b.full"), "No space left"),
+        (("convert", "SOURCE", "TMP/b.xyz"), "known endings"),
+        (("convert", "SOURCE", "TMP/b", "--to", "nothing"), "unknown format 'nothing'"),
+        (("convert", "SOURCE", "TMP/b.plain", "--set", "ordre=x"), "nothing here takes the setting 'ordre'"),
+        (("convert", "SOURCE", "TMP/b.plain", "--layer", "x"), "no recurrent layer 'x'"),
+        (("inspect", "TMP/none.plain"), "cannot read"),
+        (("inspect", "TMP"), "is a folder"),
+        (("verify", "SOURCE", "TMP/none.plain"), "cannot read"),
+        (("conventions", "--framework", "none"), "there are rows for plain"),
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_is_one_message_and_leaves_nothing(
+    source: Path, tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], reason: str
+) -> None:
+    given = [one.replace("SOURCE", str(source)).replace("TMP", str(tmp_path)) for one in arguments]
+    code, out, err = run(capsys, *given)
+    assert (code, out) == (1, "")
+    assert err.startswith("rnnbridge: ")
+    assert reason in err
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["source.plain"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("transmogrify",),
+        ("inspect",),
+        ("convert", "a"),
+        ("inspect", "a", "--set", "novalue"),
+        ("formats", "--colour"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_2(capsys: Capture, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert "Usage: rnnbridge" in err
+
+
+def test_an_error_of_our_own_exits_3(source: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: str, settings: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("rnnbridge.inspection.inspect", broken)
+    code, out, err = run(capsys, "inspect", source)
+    assert (code, out) == (3, "")
+    assert "ZeroDivisionError: oops" in err
+    assert "please report it" in err
+
+
+@pytest.mark.parametrize("command", ["inspect", "conventions", "formats", "info"])
+def test_every_command_speaks_json(source: Path, capsys: Capture, command: str) -> None:
+    given = [command, *([str(source)] if command == "inspect" else [])]
+    code, out, err = run(capsys, *given, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)
+    code, out, err = run(capsys, *given)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_help_exits_0_and_names_every_command(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert all(name in out for name in ("inspect", "convert", "verify", "conventions", "formats", "info"))
+
+
+def test_info_looks_for_every_extra(capsys: Capture) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.partition("[project.optional-dependencies]")[2].partition("# The one place")[0]
+    wanted = set(re.findall(r'"([a-z][a-z-]+)[>=]', table))
+    assert {"torch", "onnx"} <= wanted
+    assert wanted | {"tf-keras"} == set(EXTRAS)
+    found = json.loads(run(capsys, "info", "--json")[1])
+    assert found["extras"].keys() == set(EXTRAS)
+    assert found["engine"] or found["problem"]
+
+
+def start(*arguments: str, **options: object) -> subprocess.Popen[str]:
+    """The command in a process of its own, from an installed package or this tree."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("-m", "rnnbridge", "conventions", stdout=writing)
+    os.close(writing)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+
+
+def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from rnnbridge import inspection\n"
+        "from rnnbridge.cli import main\n"
+        "inspection.inspect = lambda *a, **k: (print('started', flush=True), time.sleep(60))\n"
+        "sys.exit(main(['inspect', 'a']))\n"
+    )
+    process = start("-c", script, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1].strip() == ""
+    assert process.returncode == 130
