@@ -84,6 +84,9 @@ class Convention:
             )
         if (self.cell == "gru") != bool(self.reset):
             raise LayoutError(f"row {self.name!r}: a GRU row says which reset formulas it holds, and no other row does")
+        own = [slot.gates for slot in self.slots if slot.holds not in ("weight_hr", "peephole")]
+        if all(own) and (order := "".join(dict.fromkeys("".join(own)))) != self.gates:
+            raise LayoutError(f"row {self.name!r}: gates are {self.gates!r}, but its slots name them as {order!r}")
         for slot in self.slots:
             if unknown := set(slot.tensors) - set(TENSORS):
                 raise LayoutError(
