@@ -1,44 +1,16 @@
-"""Layers as their users call them: constructors, orders, states, lengths, masks, padding, steps, streams, errors."""
+"""Layers as their users call them: constructors, orders of sequences, memory layouts, states, weights."""
 
 from __future__ import annotations
 
-import tracemalloc
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.layers import Layer
 from rnnbridge.weights import Origin, RNNWeights
-from tests.samples import CELLS, DIRECTIONS, inputs_of, spec_of, weights_of
-
-T, N, I, H = 7, 3, 5, 17
-
-
-def layer_of(cell: str = "lstm", batch_first: bool = False, dtype: str = "float32", **changes: Any) -> Layer:
-    spec = spec_of(cell, hidden_size=H, **changes)
-    arrays = {name: array / 4 for name, array in weights_of(spec, dtype=dtype).arrays.items()}
-    return rb.layer(RNNWeights(spec, arrays), batch_first=batch_first)
-
-
-def state_of(net: Layer, batch: int = N) -> Any:
-    given = inputs_of(net.spec, batch, dtype=net.dtype.name)
-    return given.h0 if given.c0 is None else (given.h0, given.c0)
-
-
-def x_of(batch: int = N, dtype: str = "float32") -> np.ndarray:
-    return inputs_of(spec_of("lstm"), batch, T, dtype=dtype).x
-
-
-def parts(state: Any) -> tuple[np.ndarray, ...]:
-    return state if isinstance(state, tuple) else (state,)
-
-
-def equal(one: Any, other: Any) -> bool:
-    pairs = zip(parts(one), parts(other), strict=True)
-    return all(a.shape == b.shape and np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+from tests.running import H, I, N, T, equal, layer_of, parts, state_of, x_of
+from tests.samples import CELLS, DIRECTIONS, spec_of, weights_of
 
 
 def test_the_constructors() -> None:
@@ -194,131 +166,6 @@ def test_an_empty_batch(cell: str) -> None:
         assert net(x, mask=mask)[0].shape == y.shape
 
 
-def scattered(seed: int = 0) -> np.ndarray:
-    """A mask with holes, one row of it empty and one full."""
-    mask = np.random.default_rng(seed).random((T, 5)) < 0.5
-    mask[:, 1], mask[:, 3] = False, True
-    return mask
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [*({"direction": one} for one in DIRECTIONS), {"direction": "reverse", "output_order": "processing"}],
-    ids=str,
-)
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_mask_runs_the_valid_steps_alone(cell: str, changes: dict[str, Any]) -> None:
-    net, x, mask = layer_of(cell, **changes), x_of(5), scattered()
-    state = state_of(net, 5)
-    x[~mask] = np.nan
-    y, final = net(x, state, mask=mask)
-    natural = y[::-1] if net.spec.output_order == "processing" else y
-    assert (natural[~mask] == 0).all()
-    for n in np.flatnonzero(mask.any(axis=0)):
-        mine = tuple(part[:, n] for part in parts(state))
-        alone, ends = net(x[mask[:, n], n], mine if len(mine) == 2 else mine[0])
-        assert equal(natural[mask[:, n], n], alone[::-1] if natural is not y else alone)
-        assert equal(tuple(part[:, n] for part in parts(final)), ends)
-    assert equal(tuple(part[:, 1] for part in parts(final)), tuple(part[:, 1] for part in parts(state)))
-
-
-def test_a_mask_in_batch_first_order_and_of_one_sequence() -> None:
-    one, other, mask = layer_of(), layer_of(batch_first=True), scattered()
-    y, state = one(x_of(5), mask=mask)
-    turned, same = other(x_of(5).swapaxes(0, 1), mask=mask.T)
-    assert equal((turned.swapaxes(0, 1), *same), (y, *state))
-    assert turned.flags.c_contiguous
-    assert equal(one(x_of(5)[:, 0], mask=mask[:, 0])[0], y[:, 0])
-
-
-def repeated(y: np.ndarray, mask: np.ndarray, backwards: bool) -> np.ndarray:
-    """What Keras puts where no step is valid, one step at a time; y and the result in the order of the input."""
-    result = np.zeros_like(y)
-    for n in range(y.shape[1]):
-        last = np.zeros_like(y[0, n])
-        for t in reversed(range(T)) if backwards else range(T):
-            last = y[t, n] if mask[t, n] else last
-            result[t, n] = last
-    return result
-
-
-@pytest.mark.parametrize("order", ["input", "processing"])
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_padding_repeats_the_last_output(direction: str, order: str) -> None:
-    if order == "processing" and direction == "forward":
-        order = "input"
-    nets = [layer_of("gru_after", first, direction=direction, output_order=order) for first in (False, True)]
-    holes, lengths = scattered(), np.array([3, 0, T, 1, 5])
-    for mask, given in ((holes, {"mask": holes}), (np.arange(T)[:, None] < lengths, {"lengths": lengths})):
-        flip = slice(None, None, -1) if order == "processing" else slice(None)
-        wanted = repeated(nets[0](x_of(5), **given)[0][flip], mask, direction == "reverse")[flip]
-        assert equal(nets[0](x_of(5), padding="repeat", **given)[0], wanted)
-        turned = {name: value.T if name == "mask" else value for name, value in given.items()}
-        y = nets[1](x_of(5).swapaxes(0, 1), padding="repeat", **turned)[0]
-        assert equal(y.swapaxes(0, 1), wanted)
-    assert equal(nets[0](x_of(), padding="repeat")[0], nets[0](x_of())[0])
-
-
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("cell", CELLS)
-def test_steps_and_streams_give_the_bits_of_a_full_run(cell: str, layers: int, batch: int) -> None:
-    for dtype in ("float32", "float64"):
-        net = layer_of(cell, num_layers=layers, dtype=dtype)
-        x, state = x_of(batch, dtype), state_of(net, batch)
-        y, final = net(x, state)
-        stream, stepped = net.stream(batch), state
-        for _ in range(2):
-            stream.reset(state)
-            streamed = [stream(x_t).copy() for x_t in x]
-            assert equal(np.stack(streamed), y)
-            assert equal(stream.state, final)
-        for t, x_t in enumerate(x):
-            y_t, stepped = net.step(x_t, stepped)
-            assert equal(y_t, y[t])
-        assert equal(stepped, final)
-        stream.reset()
-        assert equal(stream(x[0]), net.step(x[0])[0])
-
-
-def test_a_step_of_one_sequence_and_of_a_batch_first_layer() -> None:
-    net = layer_of(batch_first=True)
-    h, c = state_of(net)
-    y, final = net.step(x_of()[0], (h, c))
-    alone, ends = net.step(x_of()[0, 2], (h[:, 2], c[:, 2]))
-    assert equal((alone, *ends), (y[2], *(part[:, 2] for part in final)))
-
-
-def test_a_stream_keeps_its_weights_and_its_state_is_a_copy() -> None:
-    net, x = layer_of(), x_of()
-    wanted, stream = net.step(x[0])[0], net.stream(N)
-    net.weights["weight_ih_l0"][...] = 0
-    y_t = stream(x[0])
-    assert equal(y_t, wanted)
-    assert not equal(net.step(x[0])[0], wanted)
-    state = stream.state
-    kept = tuple(part.copy() for part in state)
-    assert stream(x[1]) is y_t
-    assert equal(state, kept)
-    with pytest.raises(ValueError, match="read-only"):
-        y_t[...] = 0
-
-
-def test_a_step_of_a_stream_allocates_nothing() -> None:
-    net = rb.LSTM(61, 251, seed=0)
-    stream, x_t = net.stream(13), np.ones((13, 61), "f")
-    stream(x_t)
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    tracemalloc.reset_peak()
-    for _ in range(9):
-        stream(x_t)
-    peak = tracemalloc.get_traced_memory()[1] - before
-    tracemalloc.stop()
-    # Python's own small objects come and go; the smallest array of the step, x_t, has 3172 bytes.
-    assert peak < x_t.nbytes
-
-
 def test_weights_are_written_in_place_until_frozen() -> None:
     weights = weights_of(spec_of("lstm", hidden_size=H))
     net, x = rb.layer(weights), x_of()
@@ -349,72 +196,3 @@ def test_a_batch_first_source_warns_unless_the_order_is_said() -> None:
         assert "x [T, N, I]" in repr(rb.layer(weights, batch_first=False))
         assert "x [N, T, I]" in repr(rb.layer(weights, batch_first=True))
         rb.layer(weights_of(spec))
-
-
-class Tensor:
-    """Stands for another library's array."""
-
-
-BAD_CALLS: dict[str, tuple[dict[str, Any], str]] = {
-    "T = 0": ({"x": x_of()[:0]}, r"x is \[0, 3, 5\]: T = 0"),
-    "features": ({"x": x_of()[..., :4]}, r"x is \[7, 3, 4\]; it is \[T, N, I\] or \[T, I\] with I = 5"),
-    "axes": ({"x": x_of()[None]}, r"x is \[1, 7, 3, 5\]"),
-    "no axes": ({"x": np.zeros((), "f")}, r"x is \[\]; it is"),
-    "float64": ({"x": x_of(dtype="float64")}, r"x\.astype\(np\.float32\), or make a float64 layer \(dtype='float64'"),
-    "integers": ({"x": x_of().astype(int)}, "x is int64 and this layer is float32"),
-    "byte order": ({"x": x_of().astype(">f4")}, "this layer is float32"),
-    "list": ({"x": x_of().tolist()}, r"x is a list; it is a NumPy array: np\.asarray\(x, np\.float32\)"),
-    "tensor": ({"x": Tensor()}, "x is a Tensor"),
-    "no cell state": ({"state": np.zeros((1, 3, 17), "f")}, r"state is float32 \[1, 3, 17\].*a pair \(h, c\)"),
-    "three states": ({"state": (1, 2, 3)}, "state is a tuple of 3"),
-    "state shapes": (
-        {"state": (np.zeros((2, 3, 17), "f"), np.zeros((1, 3, 16), "f"))},
-        r"state h is \[2, 3, 17\]; it is \[1, 3, 17\]; state c is \[1, 3, 16\]; it is \[1, 3, 17\]",
-    ),
-    "state dtype": ({"state": (np.zeros((1, 3, 17)), np.zeros((1, 3, 17), "f"))}, "state h is float64"),
-    "state list": ({"state": ([1.0], [2.0])}, "state h is a list.*state c is a list"),
-    "too long": ({"lengths": [1, 8, 2]}, r"lengths\[1\] is 8; accepted are 0 to T = 7"),
-    "negative": ({"lengths": [1, 2, -1]}, r"lengths\[2\] is -1"),
-    "beyond int64": ({"lengths": np.array([1, 2, 2**63], np.uint64)}, r"lengths\[2\] is"),
-    "too few": ({"lengths": [1, 2]}, r"lengths is int64 \[2\]; it is one whole number per sequence, \[3\]"),
-    "fractions": ({"lengths": [1.0, 2.0, 3.0]}, "lengths is float64"),
-    "flags": ({"lengths": [True, False, True]}, "lengths is bool"),
-    "one number": ({"lengths": 4}, r"lengths is int64 \[\]"),
-    "mask dtype": ({"mask": np.ones((7, 3))}, r"mask is float64 \[7, 3\]; it is bool \[T, N\] = \[7, 3\]"),
-    "mask shape": ({"mask": np.ones((3, 7), bool)}, r"mask is bool \[3, 7\]"),
-    "mask and lengths": ({"mask": np.ones((7, 3), bool), "lengths": [1, 2, 3]}, "both given"),
-    "padding": ({"padding": "same"}, "padding is 'same'; it is 'zero' or 'repeat'"),
-    "threads": ({"threads": 0}, "threads is 0"),
-    "threads not a number": ({"threads": "all"}, "number of threads is 'all'"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_CALLS)
-def test_a_bad_call_says_what_was_given_and_what_is_accepted(name: str) -> None:
-    arguments, said = BAD_CALLS[name]
-    with pytest.raises(rb.ArgumentError, match=said):
-        layer_of()(**{"x": x_of(), **arguments})
-
-
-def test_other_refusals() -> None:
-    with pytest.raises(rb.ArgumentError, match="one array h"):
-        layer_of("gru_after")(x_of(), (np.zeros((1, N, H), "f"),))
-    with pytest.raises(rb.ArgumentError, match="padding='repeat' needs one direction"):
-        layer_of(direction="bidirectional")(x_of(), lengths=[1, 2, 3], padding="repeat")
-    for direction in ("reverse", "bidirectional"):
-        with pytest.raises(rb.ArgumentError, match=f"step runs forward in time, and this layer is {direction}"):
-            layer_of(direction=direction).step(x_of()[0])
-        with pytest.raises(rb.ArgumentError, match="stream runs forward in time"):
-            layer_of(direction=direction).stream(N)
-    with pytest.raises(rb.ArgumentError, match=r"x_t is \[3, 4\]; it is \[N, I\] or \[I\]"):
-        layer_of().step(x_of()[0, :, :4])
-    with pytest.raises(rb.ArgumentError, match="at least 1"):
-        layer_of().stream(0)
-    with pytest.raises(rb.ArgumentError, match=r"x_t is float32 \[2, 5\]; it is float32 \[N, I\] = \[3, 5\]"):
-        layer_of().stream(N)(x_of()[0, :2])
-    with pytest.raises(rb.ArgumentError, match="x_t is a list"):
-        layer_of().stream(N)(x_of()[0].tolist())
-    with pytest.raises(rb.ArgumentError, match="state h is"):
-        layer_of("gru_after").stream(N).reset(np.zeros((1, 2, H), "f"))
-    with pytest.raises(rb.ArgumentError, match="given a dict; it takes RNNWeights"):
-        rb.layer({})  # type: ignore[arg-type]
