@@ -11,6 +11,7 @@ PYTEST_ARGS ?=
 
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 BUILT_FROM := pyproject.toml tools/build_backend.py $(shell find native -type f)
+TYPED := build/typed/rnnbridge
 C_SOURCES = $(shell find native examples tests -name '*.c' -o -name '*.h' -o -name '*.cpp')
 
 .PHONY: help demo test lint clean
@@ -32,6 +33,8 @@ test: $(VENV)/.test
 lint: $(LINT_VENV)/.lint
 	$(LINT_VENV)/bin/ruff check .
 	$(LINT_VENV)/bin/ruff format --check .
+	rm -rf $(TYPED) && mkdir -p $(TYPED)
+	ln -s $(CURDIR)/rnnbridge/* $(CURDIR)/converters $(TYPED)/
 	$(LINT_VENV)/bin/mypy
 	$(LINT_VENV)/bin/clang-format --dry-run -Werror $(C_SOURCES)
 
