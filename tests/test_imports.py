@@ -40,7 +40,7 @@ def left_of(part: str, chain: list[str]) -> set[str]:
 
 def allowed(part: str) -> set[str]:
     if part in ABOVE:
-        return {"rnnbridge", "__version__", *CONVERSION, *ENGINE, *left_of(part, ABOVE)}
+        return {"rnnbridge", *CONVERSION, *ENGINE, *left_of(part, ABOVE)}
     return ONLY.get(part, left_of(part, CONVERSION) | left_of(part, ENGINE))
 
 
