@@ -83,9 +83,9 @@ def _truth(pair: Pair, seed: int) -> _Truth:
 
 
 def _run_own(findings: Findings, truth: _Truth, file: str, run: Run) -> None:
-    done = own.run(run.weights, truth.samples)
+    done = own.run(str(run), run.weights, truth.samples)
     if done.instead:
-        findings.notices.append(f"{run}: {done.instead}")
+        findings.notices.append(done.instead)
     findings.measurements += _measure(truth, file, done.runner, dict(enumerate(done.outputs)))
 
 

@@ -24,13 +24,13 @@ class OwnRun:
     instead: str = ""
 
 
-def run(weights: RNNWeights, samples: list[Sample]) -> OwnRun:
-    """Run a layer on every sample."""
+def run(name: str, weights: RNNWeights, samples: list[Sample]) -> OwnRun:
+    """Run a layer, whose name is for messages, on every sample."""
     try:
         obstacles = engine.unsupported(weights.spec)
         if not obstacles:
             return OwnRun(ENGINE, [_on_engine(weights, sample) for sample in samples])
-        instead = "the engine does not run this layer yet (" + "; ".join(obstacles) + ")"
+        instead = f"{name}: the engine does not run this layer yet ({'; '.join(obstacles)})"
     except NativeError as error:
         instead = f"the engine is not here ({str(error).splitlines()[0]})"
     outputs = [run_reference(weights.spec, weights.arrays, s.x, s.h0, s.c0, s.lengths) for s in samples]

@@ -45,6 +45,8 @@ class Pairing:
 
 def differences(one: RNNSpec, other: RNNSpec) -> list[str]:
     """The fields in which two specs differ so that the numbers must; empty if they may give the same numbers."""
+    if one.cell != other.cell:
+        return [f"cell is {one.cell!r} and {other.cell!r}"]
     have, wanted = _essence(one), _essence(other)
     return [f"{key} is {have[key]!r} and {wanted[key]!r}" for key in have if have[key] != wanted[key]]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rnnbridge.tables import as_text, grid
+from rnnbridge.tables import as_text, grid, indented
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -65,6 +65,10 @@ class ProvenLayer:
     matched: str
     description: str
     constructor: str = ""
+
+    def __str__(self) -> str:
+        renamed = f" -> {self.target}" if self.target != self.source else ""
+        return f"{self.source}{renamed}: {self.description} ({self.matched})"
 
 
 @dataclass(frozen=True)
@@ -192,19 +196,20 @@ class Report:
         """What to draw: the two files, the table, what goes with it, and the outcome."""
         from rich.text import Text
 
-        yield Text(f"source  {self.source}\ntarget  {self.target}\n")
+        yield Text(f"source  {self.source}\ntarget  {self.target}\n", overflow="fold")
         if self.measurements:
             yield self._table()
             yield ""
         lists = {
-            "layers": _layer_lines(self.layers),
+            "layers": map(str, self.layers),
             "rewrites": map(str, self.rewrites),
             "not converted": self.not_converted,
             "notices": self.notices,
+            "to make them": dict.fromkeys(one.constructor for one in self.layers if one.constructor),
         }
         for title, lines in lists.items():
-            if body := "".join(f"  {line}\n" for line in lines):
-                yield Text(f"{title}\n{body}")
+            if body := [indented(line, whole=title == "to make them") for line in lines]:
+                yield from (Text(title), *body, "")
         yield Text(self.summary, style="bold green" if self.ok else "bold red")
 
     @property
@@ -213,9 +218,9 @@ class Report:
 
     def _table(self) -> Grid:
         outputs = [name for name in ("y", "h", "c") if any(one.output == name for one in self.measurements)]
-        table = grid("layer", "file", "run by", *(f"max error {name}" for name in outputs), "")
+        table = grid("layer", "file", "run by", *(f"error {name}" for name in outputs), "")
         for column in table.columns[3:]:
-            column.justify, column.min_width = "right", len("max error") - 1
+            column.justify = "right"
         allowed: tuple[str, dict[str, float]] | None = None
         for (layer, file, runner), row in _rows(self.measurements):
             tolerances = {name: one.tolerance for name, one in row.items()}
@@ -242,14 +247,6 @@ def _rows(measurements: Iterable[Measurement]) -> Iterator[tuple[tuple[str, str,
 
 def _cells(numbers: dict[str, float], outputs: list[str]) -> list[str]:
     return [f"{numbers[name]:.1e}" if name in numbers else "" for name in outputs]
-
-
-def _layer_lines(layers: tuple[ProvenLayer, ...]) -> Iterator[str]:
-    for one in layers:
-        renamed = f" -> {one.target}" if one.target != one.source else ""
-        yield f"{one.source}{renamed}: {one.description} ({one.matched})"
-        if one.constructor:
-            yield f"    {one.constructor}"
 
 
 def _number(value: float) -> float | str:
