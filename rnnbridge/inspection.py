@@ -17,7 +17,7 @@ from rnnbridge.catalogue import catalogue
 from rnnbridge.errors import Incompatible
 from rnnbridge.rewrite import plan
 from rnnbridge.spec import RNNSpec
-from rnnbridge.tables import as_text, gates_in_words, grid
+from rnnbridge.tables import as_text, gates_in_words, grid, indented
 from rnnbridge.weights import Assumption, RNNWeights, describe
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class Inspection:
             yield Text("\n  who can hold it")
             yield _definitions((holder.framework, str(holder)) for holder in layer.holders)
         for title, lines in (("other arrays", self._tensor_lines()), ("notices", self.notices)):
-            if body := "".join(f"\n  {line}" for line in lines):
-                yield Text(f"\n{title}{body}")
+            if body := [indented(line) for line in lines]:
+                yield from (Text(f"\n{title}"), *body)
 
     def _tensor_lines(self) -> Iterator[str]:
         yield from (f"{name} {shape}" for name, shape in self.tensors.items())

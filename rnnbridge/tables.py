@@ -70,13 +70,21 @@ def grid(*headers: str) -> Grid:
     return drawn
 
 
+def indented(line: str, whole: bool = False) -> RenderableType:
+    """A line of text, indented and folded; `whole` leaves it in one piece however long, to be copied."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(line, no_wrap=whole, overflow="ignore" if whole else "fold"), (0, 0, 0, 2), expand=False)
+
+
 def as_text(what: RenderableType, width: int | None = None) -> str:
     """What rich draws, as plain text without colours, at the terminal's width unless one is given."""
     from rich.console import Console
 
     file = io.StringIO()
     console = Console(file=file, width=width or text_width(), color_system=None, highlight=False, markup=False)
-    console.print(what)
+    console.print(what, crop=False)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 

@@ -44,7 +44,10 @@ def rnnbridge() -> None:
 @_setting("--set", _SET)
 @_json
 def inspect(file: str, set: dict[str, str], as_json: bool) -> int:  # noqa: A002 (the option's name)
-    """What is inside FILE: formulas, conventions, evidence, assumptions, and who can hold each layer."""
+    """What is inside FILE.
+
+    Layers, formulas, gate orders, sizes, biases, the evidence and the assumptions, and who can hold each layer.
+    """
     found = inspection.inspect(file, settings=set)
     show(found.to_dict() if as_json else found)
     return _DONE
@@ -71,7 +74,7 @@ def convert(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write the recurrent layers of SRC to DST, and prove that the numbers are the same.
+    """Write SRC's layers to DST, proven.
 
     DST appears only once it is proven: SRC and DST are run on the same inputs by rnnbridge and by every framework that
     is installed and can run them.
@@ -115,7 +118,11 @@ def convert(
 def verify(
     a: str, b: str, pairs: dict[str, str], set_a: dict[str, str], set_b: dict[str, str], seed: int, as_json: bool
 ) -> int:
-    """Whether A and B give the same numbers, everywhere they can be run. Exit 0 only if they do."""
+    """Whether A and B give the same numbers.
+
+    Both are run on the same inputs by rnnbridge and by every framework that is installed and can run them. Exit 0 only
+    if the numbers are the same.
+    """
     report = verification.verify(a, b, pairs or None, settings_a=set_a, settings_b=set_b, seed=seed)
     _show_report(report, as_json)
     if not report:
@@ -127,7 +134,7 @@ def verify(
 @click.option("--framework", metavar="NAME", help="Only this framework's rows, with the source of each.")
 @_json
 def conventions(framework: str | None, as_json: bool) -> int:
-    """How every framework lays out every kind of layer."""
+    """How each framework lays out each layer."""
     table = tables.conventions(framework)
     show(list(table) if as_json else table)
     return _DONE
@@ -136,7 +143,7 @@ def conventions(framework: str | None, as_json: bool) -> int:
 @rnnbridge.command()
 @_json
 def formats(as_json: bool) -> int:
-    """The formats: name, endings, what is read and written."""
+    """What is read and written."""
     table = tables.formats()
     show(list(table) if as_json else table)
     return _DONE

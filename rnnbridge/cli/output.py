@@ -24,7 +24,7 @@ def show(what: dict[str, Any] | list[Any] | RenderableType) -> None:
 
     console = Console(width=text_width(), highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(what)
+        console.print(what, crop=False)
     _write("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
