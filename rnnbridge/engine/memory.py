@@ -30,7 +30,7 @@ def aligned_empty(nbytes: int) -> Block:
     """
     block = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + nbytes]
+    return block[start:][:nbytes]  # in two cuts, as an empty slice would fall back to the block's own address
 
 
 def is_aligned(array: NDArray[Any]) -> bool:
