@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import ArgumentError, Incompatible, LayoutError
-from rnnbridge.spec import RNNSpec
+from rnnbridge.spec import STANDARD_ACTIVATIONS, RNNSpec
 
 Array = NDArray[Any]
 _NARROW = ("float16", "bfloat16")  # widened to float32 without loss, remembered, written back as the same bits
@@ -144,6 +144,9 @@ class RNNWeights:
             and all(array.tobytes() == other.arrays[name].tobytes() for name, array in self.arrays.items())
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RNNWeights, (self.spec, dict(self.arrays), self.origin)
+
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -161,6 +164,8 @@ def describe(spec: RNNSpec) -> str:
     parts = [head, f"{spec.num_layers} layer{'s' * (spec.num_layers > 1)}", spec.direction, f"bias {spec.bias}"]
     if spec.num_directions == 2 and spec.merge != "concat":
         parts.append(f"merge {spec.merge}")
+    if spec.activations != STANDARD_ACTIVATIONS.get(spec.cell):
+        parts.append(" / ".join(map(str, spec.activations)))
     return ", ".join(parts)
 
 

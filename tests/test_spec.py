@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from copy import deepcopy
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -89,6 +91,13 @@ def test_views_nan_and_fortran_order_are_taken_as_they_are() -> None:
     weights = RNNWeights(spec, arrays)
     assert weights == RNNWeights(spec, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
     assert all(array.flags.c_contiguous for array in weights.arrays.values())
+
+
+def test_weights_can_be_pickled_and_copied() -> None:
+    weights = weights_of(spec_of("gru_before")).with_origin(name="rnn", batch_first=True)
+    for copy in (pickle.loads(pickle.dumps(weights)), deepcopy(weights)):
+        assert copy == weights
+        assert copy.origin == weights.origin
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
