@@ -157,6 +157,18 @@ def test_float64_is_held_to_float64(tmp_path: Path) -> None:
     assert verify(same, save(tmp_path / "d.plain", rnn=weights.astype("float32")))
 
 
+def test_a_chaotic_layer_is_compared_over_fewer_steps(tmp_path: Path) -> None:
+    spec = spec_of("gru_after", hidden_size=67, num_layers=3, direction="bidirectional")
+    tame = weights_of(spec)
+    wild = RNNWeights(spec, {name: 4 * array for name, array in tame.arrays.items()})
+    same = save(tmp_path / "a.plain", rnn=wild)
+    report = verify(same, save(tmp_path / "b.plain", rnn=wild))
+    assert report
+    assert report.tolerance < 2.0**-8
+    assert any("amplifies rounding errors" in notice for notice in report.notices)
+    assert not verify(same, save(tmp_path / "c.plain", rnn=changed(wild, "weight_hh_l2_reverse", 0.5)))
+
+
 def test_nan_weights_are_the_same_numbers(tmp_path: Path) -> None:
     weights = changed(weights_of(spec_of("lstm")), "bias_ih_l0", np.nan)
     report = verify(save(tmp_path / "a.plain", rnn=weights), save(tmp_path / "b.plain", rnn=weights))

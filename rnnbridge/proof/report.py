@@ -205,10 +205,10 @@ class Report:
             "rewrites": map(str, self.rewrites),
             "not converted": self.not_converted,
             "notices": self.notices,
-            "to make them": dict.fromkeys(one.constructor for one in self.layers if one.constructor),
+            "to paste": dict.fromkeys(one.constructor for one in self.layers if one.constructor),
         }
         for title, lines in lists.items():
-            if body := [indented(line, whole=title == "to make them") for line in lines]:
+            if body := [indented(line, whole=title == "to paste") for line in lines]:
                 yield from (Text(title), *body, "")
         yield Text(self.summary, style="bold green" if self.ok else "bold red")
 

@@ -21,6 +21,7 @@ Outputs = dict[str, Array]
 # in one rounding of a rewritten weight. Each makes an error like plain arithmetic's, so a few times that error covers
 # them; sixteen leaves room for an input on which plain arithmetic happened to be lucky.
 FACTOR = 16
+SHARP = 2.0**-8
 
 
 def run_reference(
@@ -70,6 +71,15 @@ def tolerance_between(exact: Array, rough: Array) -> float:
     largest = float(finite.max(initial=0.0))
     error = np.abs(rough.astype(np.float64) - exact)
     return FACTOR * max(float(error[np.isfinite(error)].max(initial=0.0)), eps * largest)
+
+
+def is_sharp(tolerance: float, exact: Array) -> bool:
+    """Whether a tolerance can tell right from wrong: it is a small part of the largest value.
+
+    A layer with large recurrent weights may be chaotic: it doubles a rounding error in every step until the error is as
+    large as the values.
+    """
+    return tolerance <= SHARP * float(np.abs(exact[np.isfinite(exact)]).max(initial=0.0))
 
 
 def for_dtype(float32: float, dtype: DTypeLike) -> float:
