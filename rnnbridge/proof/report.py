@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rnnbridge.tables import as_text, grid, indented
+from rnnbridge.proof.drawing import table_of
+from rnnbridge.tables import as_text, indented
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table as Grid
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Report:
 
         yield Text(f"source  {self.source}\ntarget  {self.target}\n", overflow="fold")
         if self.measurements:
-            yield self._table()
+            yield table_of(self.measurements)
             yield ""
         lists = {
             "layers": map(str, self.layers),
@@ -215,38 +215,6 @@ class Report:
     @property
     def _largest(self) -> Measurement | None:
         return max(self.failures or self.measurements, key=lambda one: one.max_abs_error, default=None)
-
-    def _table(self) -> Grid:
-        outputs = [name for name in ("y", "h", "c") if any(one.output == name for one in self.measurements)]
-        table = grid("layer", "file", "run by", *(f"error {name}" for name in outputs), "")
-        for column in table.columns[3:]:
-            column.justify = "right"
-        allowed: tuple[str, dict[str, float]] | None = None
-        for (layer, file, runner), row in _rows(self.measurements):
-            tolerances = {name: one.tolerance for name, one in row.items()}
-            if (layer, tolerances) != allowed:
-                title = f"{layer}" if allowed is None or allowed[0] != layer else ""
-                if title and allowed:
-                    table.add_section()
-                allowed = (layer, tolerances)
-                table.add_row(title, "", "allowed", *_cells(tolerances, outputs), "", style="dim")
-            verdict = "ok" if all(one.ok for one in row.values()) else "DIFFERS"
-            errors = {name: one.max_abs_error for name, one in row.items()}
-            style = None if verdict == "ok" else "bold red"
-            table.add_row("", file, runner, *_cells(errors, outputs), verdict, style=style)
-        return table
-
-
-def _rows(measurements: Iterable[Measurement]) -> Iterator[tuple[tuple[str, str, str], dict[str, Measurement]]]:
-    """One row per layer, file and runner, with its outputs by name; a layer's rows together."""
-    rows: dict[tuple[str, str, str], dict[str, Measurement]] = {}
-    for one in measurements:
-        rows.setdefault((one.layer, one.file, one.runner), {})[one.output] = one
-    yield from rows.items()
-
-
-def _cells(numbers: dict[str, float], outputs: list[str]) -> list[str]:
-    return [f"{numbers[name]:.1e}" if name in numbers else "" for name in outputs]
 
 
 def _number(value: float) -> float | str:
