@@ -30,10 +30,11 @@ def draw_weights(model, rng):
     """Fill every array of `model` with seeded values: biases distinct and never zero, kernels wide enough to reach both
     ends of a hard sigmoid, recurrent kernels narrow enough for relu to stay finite."""
     for layer in model.layers:
-        layer.set_weights([_draw(w.name, tuple(int(n) for n in w.shape), rng) for w in layer.weights])
+        layer.set_weights([draw(w.name, tuple(int(n) for n in w.shape), rng) for w in layer.weights])
 
 
-def _draw(name, shape, rng):
+def draw(name, shape, rng):
+    """Values for one array, by what its name says it is."""
     if "variance" in name:
         return rng.uniform(0.5, 1.5, shape).astype("float32")
     if "recurrent" in name:
@@ -59,16 +60,16 @@ def _recurrent_in(layer, path):
     return [(path, layer)] if layer.__class__.__name__ in RECURRENT else []
 
 
-def record_model(keras, model, rng, masked=True):
+def record_model(keras, model, rng, cases=("masked", "state")):
     """The expected arrays of every recurrent layer of `model`, keyed '<path>|<what>' (see README.md)."""
     expected = {}
     for path, layer in recurrent_layers(model):
-        for key, value in record_layer(keras, layer, rng, masked).items():
+        for key, value in record_layer(keras, layer, rng, cases).items():
             expected[path + "|" + key] = value
     return expected
 
 
-def record_layer(keras, layer, rng, masked, batch=3, steps=5):
+def record_layer(keras, layer, rng, cases, batch=3, steps=5):
     """Run a float32 copy of `layer` (same weights, return_sequences and return_state on) and keep what it answers."""
     weights = [np.asarray(w, dtype="float32") for w in layer.get_weights()]
     input_size = weights[0].shape[0]
@@ -85,12 +86,12 @@ def record_layer(keras, layer, rng, masked, batch=3, steps=5):
     values = _run(keras, [x_in], outputs, [x])
     arrays = {"x": x}
     arrays.update(_named(values, config, suffixes))
-    if masked:
+    if "masked" in cases:
         arrays["lengths"] = lengths
         masked_in = keras.layers.Masking(0.0)(x_in)
         answer = _run(keras, [x_in], list(_as_list(twin(masked_in))), [np.where(valid, x, np.float32(0))])
         arrays.update((key + "_masked", value) for key, value in _named(answer, config, suffixes).items())
-    if states:
+    if states and "state" in cases:
         state_in = [keras.layers.Input((s.shape[1],), name="state_%d" % k) for k, s in enumerate(states)]
         answer = _run(keras, [x_in] + state_in, list(_as_list(twin(x_in, initial_state=state_in))), [x] + states)
         arrays.update((_initial(suffix), state) for suffix, state in zip(suffixes, states))
@@ -106,14 +107,16 @@ def full_sequence_config(layer):
     inner_class = config["layer"]["class_name"] if "layer" in config else layer.__class__.__name__
     cell_class = inner["cell"]["class_name"] if "cell" in inner else inner_class
     stacked = cell_class == "StackedRNNCells"
-    for part in (config, inner):
+    parts = [config] + [config[key]["config"] for key in ("layer", "backward_layer") if key in config]
+    for part in parts:
+        part["name"] = "copy%d" % parts.index(part)
         part.pop("batch_input_shape", None)
-        part["name"] = "copy"
         if "dtype" in part:
             part["dtype"] = "float32"
-    inner.update(return_sequences=True, return_state=not stacked, stateful=False)
-    if "time_major" in inner:
-        inner["time_major"] = False
+        if "time_major" in part:
+            part["time_major"] = False
+        if "return_sequences" in part:
+            part.update(return_sequences=True, return_state=not stacked, stateful=False)
     if stacked:
         return config, []
     kinds = ["h", "c"] if cell_class in LSTM_LIKE else ["h"]

@@ -25,7 +25,6 @@ def lstm(keras):
         5,
         [
             layers.LSTM(7, recurrent_activation="sigmoid", name="lstm_sigmoid"),
-            layers.LSTM(2, name="lstm_default"),
             layers.LSTM(3, recurrent_activation="hard_sigmoid", return_sequences=True, name="lstm_hard_sigmoid"),
             layers.LSTM(11, use_bias=False, name="lstm_no_bias"),
             layers.LSTM(2, unit_forget_bias=False, implementation=1, name="lstm_no_unit_forget_bias"),
@@ -41,7 +40,6 @@ def gru(keras):
         keras,
         3,
         [
-            layers.GRU(5, name="gru_default"),
             layers.GRU(5, reset_after=False, name="gru_before"),
             layers.GRU(7, reset_after=True, return_sequences=True, name="gru_after"),
             layers.GRU(2, recurrent_activation="hard_sigmoid", reset_after=False, name="gru_before_hard_sigmoid"),
@@ -76,25 +74,45 @@ def mixed(keras):
         [
             layers.LSTM(7, name="lstm_default"),
             layers.LSTM(3, recurrent_activation="hard_sigmoid", return_sequences=True, name="lstm_hard_sigmoid"),
-            layers.LSTM(2, use_bias=False, go_backwards=True, name="lstm_no_bias_backwards"),
             layers.GRU(3, name="gru_default"),
-            layers.GRU(2, reset_after=False, return_sequences=True, name="gru_before"),
-            layers.GRU(7, reset_after=True, recurrent_activation="hard_sigmoid", name="gru_after_hard_sigmoid"),
-            layers.SimpleRNN(11, activation="relu", name="rnn_relu"),
+            layers.GRU(2, reset_after=False, recurrent_activation="hard_sigmoid", name="gru_before_hard_sigmoid"),
+            layers.SimpleRNN(11, activation="relu", use_bias=False, go_backwards=True, name="rnn_relu_backwards"),
+        ],
+    )
+
+
+def two_ways(keras):
+    """Three merge modes, for the layouts that Keras 2.3.1 does not write."""
+    layers = keras.layers
+    return branches(
+        keras,
+        3,
+        [
+            layers.Bidirectional(layers.GRU(5, return_sequences=True), merge_mode=None, name="gru_none"),
+            layers.Bidirectional(layers.LSTM(2, return_sequences=True), name="lstm_concat"),
+            layers.Bidirectional(layers.SimpleRNN(7), merge_mode="sum", name="rnn_sum"),
         ],
     )
 
 
 def time_major(keras):
-    """tf_keras alone can put time first; the model turns its batch-first input round."""
+    """tf_keras alone can put time first: the model's input is [T, N, I]."""
     layers = keras.layers
-    x = layers.Input((None, 3), batch_size=2, name="x")
-    turned = layers.Lambda(lambda sequences: keras.backend.permute_dimensions(sequences, (1, 0, 2)), name="turn")(x)
-    recurrent = [
-        layers.LSTM(5, time_major=True, return_sequences=True, name="lstm_time_major"),
-        layers.GRU(7, time_major=True, name="gru_time_major"),
-    ]
-    return keras.models.Model(x, [layer(turned) for layer in recurrent])
+    return branches(
+        keras,
+        3,
+        [
+            layers.LSTM(5, time_major=True, return_sequences=True, name="lstm_time_major"),
+            layers.GRU(7, time_major=True, name="gru_time_major"),
+        ],
+    )
+
+
+def narrow(keras, dtype):
+    """Layers whose weights are float16 or bfloat16 in the file."""
+    layers = keras.layers
+    options = {"dtype": dtype, "recurrent_initializer": "zeros"}  # the orthogonal one cannot be bfloat16
+    return branches(keras, 3, [layers.LSTM(5, name="lstm", **options), layers.GRU(2, name="gru", **options)])
 
 
 def cells(keras):
@@ -176,8 +194,7 @@ def stack(keras):
             layers.LSTM(7, return_sequences=True, name="first"),
             layers.GRU(3, reset_after=True, return_sequences=True, name="second"),
             layers.BatchNormalization(name="norm"),
-            layers.Bidirectional(layers.SimpleRNN(11, return_sequences=True), name="third"),
-            layers.GRU(2, name="last"),
+            layers.SimpleRNN(2, name="third"),
             layers.Dense(5, activation="softmax", name="out"),
         ],
         name="stack",
@@ -194,7 +211,6 @@ def names(keras):
             layers.LSTM(5, name="encoder/lstm/1"),
             layers.GRU(7, name="2.gru-final"),
             layers.Bidirectional(layers.LSTM(2, name="backward_gru"), name="bi.directional"),
-            layers.LSTM(11, name="bias"),
             layers.GRU(5, reset_after=True, name="model_weights"),
         ],
     )
@@ -211,7 +227,6 @@ def free_names(keras):
             layers.GRU(7, name="récurrente_层"),
             layers.Bidirectional(layers.LSTM(2, name="kernel:0"), name="bi.directional-1"),
             layers.GRU(5, name="lstm"),
-            layers.LSTM(11, name="gru"),
         ],
     )
 

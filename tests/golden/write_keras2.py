@@ -51,39 +51,39 @@ def cpu_gru(units, **kwargs):
     return keras.layers.GRU(units, recurrent_activation="sigmoid", reset_after=True, **kwargs)
 
 
-def save(model, stem, weights_only):
-    model.save(FOLDER.file(stem + ".h5"))
-    if not weights_only:
-        return [stem + ".h5"]
-    model.save_weights(FOLDER.file(stem + ".weights.h5"))
-    return [stem + ".h5", stem + ".weights.h5"]
+def save(model, stem, suffixes):
+    for suffix in suffixes:
+        (model.save_weights if "weights" in suffix else model.save)(FOLDER.file(stem + suffix))
+    return [stem + suffix for suffix in suffixes]
 
 
-def write_plain(build, what, prepare=lambda model: None, weights_only=False):
+def write_plain(build, what, suffixes=(".h5",), cases=("masked", "state"), prepare=lambda model: None):
+    """Write the model of `build` and the answers of what load_model makes of its .h5."""
     stem = build.__name__
     fresh_session()
     model = build(keras)
     draw_weights(model, rng_for(stem))
     prepare(model)
-    written = save(model, stem, weights_only)
+    written = save(model, stem, suffixes)
     reopened = keras.models.load_model(FOLDER.file(stem + ".h5"))
-    expected = record_model(keras, reopened, rng_for(stem + " x"))
+    expected = record_model(keras, reopened, rng_for(stem + " x"), cases)
     if expected:
         FOLDER.expect(stem, expected)
     FOLDER.say(written, what, OWN if expected else None)
 
 
-def write_cudnn(build, what, edit=lambda path: None, weights_only=False):
+def write_cudnn(build, what, suffixes=(".h5",), cases=("state",), edit=lambda path: None):
+    """Write the model of `build` with cuDNN layers and the answers of its CPU twin, which loads the first file."""
     stem = build.__name__
     fresh_session()
     model = build(keras, keras.layers.CuDNNLSTM, keras.layers.CuDNNGRU)
     draw_weights(model, rng_for(stem))
-    written = save(model, stem, weights_only)
-    edit(FOLDER.file(stem + ".h5"))
+    written = save(model, stem, suffixes)
+    edit(FOLDER.file(written[0]))
     fresh_session()
     judge = build(keras, cpu_lstm, cpu_gru)
-    judge.load_weights(FOLDER.file(stem + ".h5"))
-    FOLDER.expect(stem, record_model(keras, judge, rng_for(stem + " x"), masked=False))
+    judge.load_weights(FOLDER.file(written[0]))
+    FOLDER.expect(stem, record_model(keras, judge, rng_for(stem + " x"), cases))
     FOLDER.say(written, what, FROM_CUDNN)
 
 
@@ -110,25 +110,22 @@ def _without_new_keys(part):
 
 
 def main():
-    write_plain(
-        topologies.lstm, "LSTM: default, sigmoid, hard_sigmoid, no bias, unit_forget_bias off, relu, go_backwards"
-    )
-    write_plain(
-        topologies.gru, "GRU reset before and after: hard_sigmoid, no bias, relu, go_backwards", weights_only=True
-    )
+    both, only_weights = (".h5", ".weights.h5"), (".weights.h5",)
+    write_plain(topologies.lstm, "LSTM: sigmoid, hard_sigmoid, no bias, unit_forget_bias off, relu, go_backwards")
+    write_plain(topologies.gru, "GRU reset before and after: hard_sigmoid, no bias, relu, go_backwards", both)
     write_plain(topologies.simple_rnn, "SimpleRNN: tanh, relu, no bias, go_backwards")
     write_plain(topologies.cells, "RNN around LSTMCell, GRUCell (both formulas), SimpleRNNCell and a list of cells")
     write_plain(topologies.bidirectional, "Bidirectional with every merge mode, around every cell")
-    write_plain(topologies.nested, "recurrent layers inside nested models and TimeDistributed", weights_only=True)
-    write_plain(topologies.stack, "a stack with Embedding, BatchNormalization, Dense, and an optimizer", train_one_step)
-    write_plain(topologies.names, "layer names with slashes, dots, and the names of other things in the file")
-    write_plain(topologies.stateful, "stateful layers with batch_input_shape and return_state")
-    write_plain(topologies.no_rnn, "a model without a recurrent layer")
-    write_cudnn(topologies.cudnn, "CuDNNLSTM and CuDNNGRU, go_backwards, return_state", weights_only=True)
-    write_cudnn(topologies.cudnn_bidirectional, "Bidirectional around CuDNNLSTM and CuDNNGRU", weights_only=True)
-    write_cudnn(topologies.cudnn_nested, "cuDNN layers inside a nested model and a TimeDistributed model")
+    write_plain(topologies.nested, "recurrent layers inside nested models and TimeDistributed", both, cases=())
+    write_plain(topologies.stack, "Embedding, layers in a row, an optimizer's state", cases=(), prepare=train_one_step)
+    write_plain(topologies.names, "layer names with slashes, dots, and the names of other things", cases=())
+    write_plain(topologies.stateful, "stateful layers with batch_input_shape and return_state", cases=())
+    write_plain(topologies.no_rnn, "a model without a recurrent layer", cases=())
+    write_cudnn(topologies.cudnn, "CuDNNLSTM and CuDNNGRU, go_backwards, return_state", both)
+    write_cudnn(topologies.cudnn_bidirectional, "Bidirectional around CuDNNLSTM and CuDNNGRU", only_weights)
+    write_cudnn(topologies.cudnn_nested, "cuDNN layers inside a nested and a TimeDistributed model", cases=())
     old = "as Keras 2.2.4 left it; edited by hand: no recurrent_activation, no reset_after, keras_version 2.2.4"
-    write_cudnn(topologies.old_defaults, old, forget_keys)
+    write_cudnn(topologies.old_defaults, old, edit=forget_keys)
     FOLDER.close()
     fresh_session()
     write_gpu_model(keras, cpu_lstm, cpu_gru, fresh_session, COMMAND)

@@ -15,7 +15,7 @@ FOLDER = Folder(
 )
 
 
-def write(build, what, suffixes):
+def write(build, what, suffixes, cases=("masked", "state")):
     stem = build.__name__
     keras.backend.clear_session()
     model = build(keras)
@@ -23,7 +23,7 @@ def write(build, what, suffixes):
     paths = [FOLDER.file(stem + suffix) for suffix in suffixes]
     for path in paths:
         (model.save_weights if "weights" in path.rsplit("/", 1)[1] else model.save)(path)
-    FOLDER.expect(stem, record_model(keras, reopen(build, paths), rng_for(stem + " x")))
+    FOLDER.expect(stem, record_model(keras, reopen(build, paths), rng_for(stem + " x"), cases))
     FOLDER.say([stem + suffix for suffix in suffixes], what, OWN)
 
 
@@ -47,10 +47,9 @@ def _open(build, path):
 def main():
     every = [".h5", ".keras", ".weights.h5", ".weights_only.h5"]
     write(topologies.mixed, "LSTM, GRU and SimpleRNN with the defaults of TensorFlow 2 and without", every)
-    write(topologies.cells, "RNN around cells and a list of cells", [".keras"])
-    write(topologies.bidirectional, "Bidirectional with every merge mode, around every cell", [".weights.h5"])
-    write(topologies.nested, "recurrent layers inside nested models and TimeDistributed", [".h5", ".keras"])
-    write(topologies.time_major, "layers with time_major=True; their values are batch first", [".h5"])
+    write(topologies.two_ways, "Bidirectional, merged and apart", [".weights.h5"])
+    write(topologies.nested, "recurrent layers inside nested models and TimeDistributed", [".keras"], cases=())
+    write(topologies.time_major, "layers with time_major=True; their values are batch first", [".h5"], cases=())
     FOLDER.close()
 
 
