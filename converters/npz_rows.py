@@ -10,20 +10,22 @@ from dataclasses import replace
 from rnnbridge.activation import CONSTANTS
 from rnnbridge.convention import Convention
 from rnnbridge.slot import Slot
-from rnnbridge.spec import GATES, Cell
+from rnnbridge.spec import ACTIVATION_SLOTS, GATES, Cell
 
-_WEIGHTS = (
-    Slot("weight_ih_l{layer}{direction}", "weight_ih", "(g o) i"),
-    Slot("weight_hh_l{layer}{direction}", "weight_hh", "(g o) i"),
-)
-_BIASES = tuple(
-    Slot(f"{name}_l{{layer}}{{direction}}", name, "(g o)", optional=True) for name in ("bias_ih", "bias_hh")
-)
+_SUFFIX = "_l{layer}{direction}"
 _LSTM_ONLY = (
-    Slot("weight_hr_l{layer}{direction}", "weight_hr", "p o", optional=True),
-    Slot("peephole_l{layer}{direction}", "peephole", "g o", gates="ifo", optional=True),
+    Slot(f"weight_hr{_SUFFIX}", "weight_hr", "p o", optional=True),
+    Slot(f"peephole{_SUFFIX}", "peephole", "g o", gates="ifo", optional=True),
 )
-_SLOTS: dict[Cell, int] = {"lstm": 3, "gru": 2, "rnn": 1}
+
+
+def _slots(rows: str) -> tuple[Slot, ...]:
+    return (
+        Slot(f"weight_ih{_SUFFIX}", "weight_ih", f"{rows} i"),
+        Slot(f"weight_hh{_SUFFIX}", "weight_hh", f"{rows} i"),
+        Slot(f"bias_ih{_SUFFIX}", "bias_ih", rows, optional=True),
+        Slot(f"bias_hh{_SUFFIX}", "bias_hh", rows, optional=True),
+    )
 
 
 def _row(cell: Cell) -> Convention:
@@ -32,13 +34,13 @@ def _row(cell: Cell) -> Convention:
         name=f"npz.{cell.upper()}",
         cell=cell,
         gates=GATES[cell],
-        slots=(*_WEIGHTS, *_BIASES, *(_LSTM_ONLY if is_lstm else ())),
+        slots=(*_slots("o" if cell == "rnn" else "(g o)"), *(_LSTM_ONLY if is_lstm else ())),
         source="the canonical form, rnnbridge/spec.py: these files are its own",
         reset=("after", "before") if cell == "gru" else (),
         state_order="h c" if is_lstm else "h",
         directions=("forward", "reverse", "bidirectional"),
         many_layers=True,
-        activations=(tuple(CONSTANTS),) * _SLOTS[cell],
+        activations=(tuple(CONSTANTS),) * len(ACTIVATION_SLOTS[cell]),
         extras=("clip", *(("proj_size", "peephole", "cell_clip", "proj_clip", "coupled") if is_lstm else ())),
         merges=("concat", "sum", "mul", "ave", "none"),
         output_orders=("input", "processing"),
@@ -50,5 +52,5 @@ def _with_one_bias(row: Convention) -> Convention:
     return replace(row, name=f"{row.name} with one bias", slots=slots)
 
 
-_TWO_BIASES = tuple(_row(cell) for cell in _SLOTS)
+_TWO_BIASES = (_row("lstm"), _row("gru"), _row("rnn"))
 CONVENTIONS = _TWO_BIASES + tuple(_with_one_bias(row) for row in _TWO_BIASES)

@@ -1,4 +1,4 @@
-"""The sample in every `.npz` of ours: a small seeded input and what the layer makes of it. It lets a file prove itself."""
+"""The sample in every `.npz` of ours: a small seeded input and what the layer makes of it, which prove the file."""
 
 from __future__ import annotations
 

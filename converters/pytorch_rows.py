@@ -16,24 +16,23 @@ _SOURCE = (
     "torch/nn/modules/rnn.py, RNNBase.__init__ and the equations in the class docstrings; aten/src/ATen/native/RNN.cpp "
     "(GRUCell, PackedLayer); measured with torch 2.13.0"
 )
+_SUFFIX = "_l{layer}{direction}"
 
 
-def _slots(suffix: str) -> tuple[Slot, ...]:
+def _slots(rows: str) -> tuple[Slot, ...]:
     return (
-        Slot(f"weight_ih{suffix}", "weight_ih", "(g o) i"),
-        Slot(f"weight_hh{suffix}", "weight_hh", "(g o) i"),
-        Slot(f"bias_ih{suffix}", "bias_ih", "(g o)", optional=True),
-        Slot(f"bias_hh{suffix}", "bias_hh", "(g o)", optional=True),
+        Slot(f"weight_ih{_SUFFIX}", "weight_ih", f"{rows} i"),
+        Slot(f"weight_hh{_SUFFIX}", "weight_hh", f"{rows} i"),
+        Slot(f"bias_ih{_SUFFIX}", "bias_ih", rows, optional=True),
+        Slot(f"bias_hh{_SUFFIX}", "bias_hh", rows, optional=True),
     )
 
-
-_MODULE = _slots("_l{layer}{direction}")
 
 LSTM = Convention(
     name="pytorch.LSTM",
     cell="lstm",
     gates="ifgo",
-    slots=(*_MODULE, Slot("weight_hr_l{layer}{direction}", "weight_hr", "p o", optional=True)),
+    slots=(*_slots("(g o)"), Slot(f"weight_hr{_SUFFIX}", "weight_hr", "p o", optional=True)),
     source=_SOURCE,
     state_order="h c",
     zero_length="refused",
@@ -47,7 +46,7 @@ GRU = Convention(
     name="pytorch.GRU",
     cell="gru",
     gates="rzn",
-    slots=_MODULE,
+    slots=_slots("(g o)"),
     source=_SOURCE,
     reset=("after",),
     zero_length="refused",
@@ -60,7 +59,7 @@ RNN = Convention(
     name="pytorch.RNN",
     cell="rnn",
     gates="n",
-    slots=_MODULE,
+    slots=_slots("o"),
     source=_SOURCE,
     zero_length="refused",
     batch_first=False,
@@ -72,10 +71,11 @@ RNN = Convention(
 
 def _cell_of(row: Convention) -> Convention:
     """The row of torch.nn.LSTMCell for that of torch.nn.LSTM: one step, so no layers, directions, lengths or order."""
+    slots = (replace(slot, name=slot.name.removesuffix(_SUFFIX)) for slot in row.slots if slot.holds != "weight_hr")
     return replace(
         row,
         name=f"{row.name}Cell",
-        slots=_slots(""),
+        slots=tuple(slots),
         directions=("forward",),
         many_layers=False,
         batch_first=None,
