@@ -1,0 +1,239 @@
+"""From a cell's arrays and what its file says of it to canonical weights; every guess is said and can be overridden.
+
+Knows what Keras's settings mean; knows no container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.catalogue import Settings
+from rnnbridge.convention import Convention
+from rnnbridge.converters.keras_blocks import Block, Found, units_of
+from rnnbridge.converters.keras_model import LAYERS
+from rnnbridge.converters.keras_rows import activation_named, row_for
+from rnnbridge.converters.keras_version import Default, Version
+from rnnbridge.errors import ArgumentError, FormatError, LayoutError, SpecError
+from rnnbridge.files.narrow import widened
+from rnnbridge.spec import Direction, Merge, RNNSpec
+from rnnbridge.weights import Assumption, Origin, RNNWeights, stack, stacking_obstacles
+
+Array = NDArray[Any]
+BFLOAT16 = np.dtype("V2")  # HDF5 has no bfloat16; Keras stores its bytes
+_TANH = Default("tanh", "the default of every version of Keras")
+
+
+class Reader:
+    """Reads one recurrent layer, and keeps what decided the reading.
+
+    Args:
+        found: the layer and its arrays.
+        version: of the Keras that wrote them.
+        settings: what the user said.
+        memory: what rnnbridge wrote into the file about this layer, by setting.
+    """
+
+    def __init__(self, found: Found, version: Version, settings: Settings, memory: Mapping[str, str]) -> None:
+        self.found, self.settings, self.memory = found, settings, memory
+        self.name = found.recurrent.name
+        self.evidence: list[str] = []
+        self.assumptions: list[Assumption] = []
+        self.version = self._version(version)
+
+    def read(self) -> dict[str, RNNWeights]:
+        """The layer, or the cells of a stack that is none, by name.
+
+        Raises:
+            FormatError: its arrays do not fit each other or what is said of them.
+        """
+        try:
+            cells = self._bidirectional() if self.found.recurrent.bidirectional else self._cells()
+        except (LayoutError, SpecError) as error:
+            raise FormatError(f"layer {self.name!r}: {error}") from error
+        if len(cells) == 1:
+            return {self.name: cells[0]}
+        if not any(stacking_obstacles(*pair) for pair in pairwise(cells)):
+            return {self.name: stack(cells)}
+        return {f"{self.name}/cell_{k}": cell for k, cell in enumerate(cells)}
+
+    def _version(self, version: Version) -> Version:
+        said = self.settings.get("keras_version", self.name)
+        if said is None:
+            return version
+        self.evidence.append(f"keras_version={said} was set")
+        return Version(said)
+
+    def ask(self, key: str, config: Mapping[str, Any], default: Default) -> Any:
+        """A setting's value: what the user says, else the file, else what rnnbridge noted in it, else the default."""
+        said = self.settings.get(key, self.name)
+        if said is not None:
+            self.evidence.append(f"{key}={said} was set")
+            return said
+        if key in config:
+            return config[key]
+        if key in self.memory:
+            self.evidence.append(f"{key}={self.memory[key]}: rnnbridge wrote it into the file")
+            return self.memory[key]
+        assumption = Assumption(key, default.value, default.because)
+        if assumption not in self.assumptions:
+            self.assumptions.append(assumption)
+        return default.value
+
+    def _flag(self, key: str, config: Mapping[str, Any], default: Default) -> bool:
+        value = self.ask(key, config, default)
+        if isinstance(value, str) and value.lower() not in ("true", "false"):
+            raise ArgumentError(f"setting {key}={value!r}; it is true or false")
+        return value.lower() == "true" if isinstance(value, str) else bool(value)
+
+    def _cells(self) -> list[RNNWeights]:
+        unit = self.found.recurrent
+        backwards = self._flag("go_backwards", unit.config, Default("false", "a weights-only file does not say it"))
+        # One turn of the whole stack's input: the upper cells read what is in processing order already.
+        directions: list[Direction] = ["forward"] * len(unit.cells)
+        directions[0] = "reverse" if backwards else "forward"
+        return [
+            self._weights(cell.kind, cell.config, block, dict(block.arrays), direction)
+            for cell, block, direction in zip(unit.cells, self.found.blocks, directions, strict=True)
+        ]
+
+    def _bidirectional(self) -> list[RNNWeights]:
+        forward, backward = self.found.blocks
+        both = {**forward.arrays, **{f"backward_{name}": array for name, array in backward.arrays.items()}}
+        cell = self.found.recurrent.cells[0]
+        return [self._weights(cell.kind, cell.config, forward, both, "bidirectional")]
+
+    def _kind(self, said: str, config: Mapping[str, Any], block: Block) -> tuple[str, str | None]:
+        """(class, reset) of a cell."""
+        kind, reset, evidence = block.kind()
+        if not kind:
+            raise LayoutError(f"{evidence}, which fits neither LSTM nor GRU nor SimpleRNN")
+        if said:
+            self.evidence.append(f"its class is {said}; {evidence}")
+            kind = said
+        else:
+            self.evidence.append(evidence)
+            kind = self._class_without_config(kind, block)
+        if not kind.endswith("GRU"):
+            return kind, None
+        if kind == "CuDNNGRU":
+            return kind, "after"
+        return kind, self._reset(reset, config)
+
+    def _class_without_config(self, kind: str, block: Block) -> str:
+        asked = self.settings.get("layer_class", self.name)
+        if asked is None:
+            if "bias" not in block.arrays and not block.is_keras1 and kind != "SimpleRNN":
+                why = f"without a bias CuDNN{kind} has arrays of the same shapes"
+                self.assumptions.append(Assumption("layer_class", kind, why))
+            return kind
+        if asked not in LAYERS:
+            raise ArgumentError(f"setting layer_class={asked!r}; it is one of {', '.join(LAYERS)}")
+        self.evidence.append(f"layer_class={asked} was set")
+        return asked
+
+    def _reset(self, shown: str, config: Mapping[str, Any]) -> str:
+        """What a bias shows needs no asking; a config that says otherwise is wrong."""
+        if not shown:
+            return "after" if self._flag("reset_after", config, self.version.reset_after()) else "before"
+        said = config.get("reset_after")
+        if said is not None and bool(said) != (shown == "after"):
+            raise LayoutError(f"the config says reset_after={said}, and the bias is that of a GRU reset {shown}")
+        return shown
+
+    def _weights(
+        self, said: str, config: Mapping[str, Any], block: Block, arrays: dict[str, Array], direction: Direction
+    ) -> RNNWeights:
+        kind, reset = self._kind(said, config, block)
+        storage = _storage(arrays)
+        arrays = {name: _numbers(array, name) for name, array in arrays.items()}
+        row = row_for(kind, reset, block.arrays, self.version.major)
+        sizes = row.sizes(arrays, 2 if direction == "bidirectional" else 1)
+        self._check(row, config, sizes, arrays)
+        spec = RNNSpec(
+            cell=row.cell,
+            input_size=sizes["input_size"],
+            hidden_size=sizes["hidden_size"],
+            bias=row.bias_of(arrays),
+            reset=cast(Any, reset),
+            direction=direction,
+            activations=self._activations(kind, config),
+            merge=self._merge() if direction == "bidirectional" else "concat",
+            output_order="processing" if direction == "reverse" else "input",
+        )
+        return RNNWeights(spec, row.read(arrays, spec), self._origin(row, direction, storage))
+
+    def _check(
+        self, row: Convention, config: Mapping[str, Any], sizes: Mapping[str, int], arrays: Mapping[str, Array]
+    ) -> None:
+        units, use_bias = units_of(config), config.get("use_bias")
+        if units is not None and units != sizes["hidden_size"]:
+            raise LayoutError(f"the config says {units} units, and the arrays have {sizes['hidden_size']}")
+        if use_bias is not None and bool(use_bias) != (row.bias_of(arrays) != "none"):
+            have = "one" if not use_bias else "none"
+            raise LayoutError(f"the config says use_bias={use_bias}, and there is {have} among {sorted(arrays)}")
+
+    def _activations(self, kind: str, config: Mapping[str, Any]) -> tuple[Any, ...]:
+        if kind.startswith("CuDNN"):
+            return ()  # the standard ones: cuDNN has no others
+        version = self.version.major
+        main = activation_named(self.ask("activation", config, _TANH), version)
+        if kind == "SimpleRNN":
+            return (main,)
+        if "inner_activation" in config:  # what Keras 1 called it
+            config = {**config, "recurrent_activation": config["inner_activation"]}
+        gates = self.ask("recurrent_activation", config, self.version.recurrent_activation())
+        return (activation_named(gates, version), *([main] * (2 if kind == "LSTM" else 1)))
+
+    def _merge(self) -> Merge:
+        unit = self.found.recurrent
+        config = {} if unit.merge == "" else {"merge_mode": unit.merge}
+        value = self.ask("merge_mode", config, Default("concat", "the default; a weights-only file does not say it"))
+        return cast(Merge, "none" if value is None else str(value).lower())
+
+    def _origin(self, row: Convention, direction: Direction, storage: str) -> Origin:
+        config = self.found.recurrent.config
+        zeros = direction == "reverse" or config.get("zero_output_for_mask")
+        padding = self.version.bidirectional_padding() if direction == "bidirectional" else row.padding
+        return Origin(
+            framework="keras",
+            convention=row.name,
+            name=self.name,
+            version=self.version.text,
+            batch_first=not config.get("time_major", False),
+            padding="zero" if zeros else padding,
+            storage_dtype=storage,
+            evidence=tuple(dict.fromkeys(self.evidence)),
+            assumptions=tuple(self.assumptions),
+        )
+
+
+def _storage(arrays: Mapping[str, Array]) -> str:
+    return "bfloat16" if all(array.dtype == BFLOAT16 for array in arrays.values()) else ""
+
+
+def _numbers(array: Array, name: str) -> Array:
+    if array.dtype == BFLOAT16:
+        return widened(array.view(np.uint16), "bfloat16")
+    if array.dtype.kind != "f":
+        raise LayoutError(f"{name} is {array.dtype}, which are no floating-point numbers")
+    return array
+
+
+def renamed(weights: Mapping[str, RNNWeights], taken: Mapping[str, Any]) -> tuple[dict[str, RNNWeights], list[str]]:
+    """Give layers names that are not taken yet, and say which were changed."""
+    out: dict[str, RNNWeights] = {}
+    notices = []
+    for name, one in weights.items():
+        free, number = name, 2
+        while free in taken or free in out:
+            free, number = f"{name}#{number}", number + 1
+        if free != name:
+            notices.append(f"there is another layer {name!r}; the second is called {free!r} here")
+        out[free] = RNNWeights(one.spec, one.arrays, replace(one.origin, name=free))
+    return out, notices
