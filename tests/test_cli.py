@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rnnbridge.bundle import save
+from rnnbridge.catalogue import catalogue
 from rnnbridge.cli import main
 from rnnbridge.cli.info import EXTRAS
 from tests.samples import spec_of, weights_of
@@ -183,6 +185,28 @@ def test_a_closed_pipe_is_no_error() -> None:
     os.close(writing)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one.name for one in catalogue().formats.values() if one.write])
+def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, name: str) -> None:
+    save(weights_of(spec_of("lstm", hidden_size=31)), tmp_path / "source.npz")
+    script = (
+        "import resource, sys\n"
+        "from rnnbridge.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    target = folder / f"target{catalogue().formats[name].suffixes[-1]}"
+    process = start("-c", script, "convert", str(tmp_path / "source.npz"), str(target), "--to", name)
+    _, complaint = process.communicate(timeout=120)
+    if "pip install" in complaint:
+        pytest.skip(complaint)
+    assert process.returncode == 1, complaint
+    assert complaint.startswith(f"rnnbridge: cannot write {target}: File too large")
+    assert list(folder.iterdir()) == []
 
 
 def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
