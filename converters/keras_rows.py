@@ -12,7 +12,6 @@ from rnnbridge.activation import Activation
 from rnnbridge.convention import Convention
 from rnnbridge.errors import SpecError
 from rnnbridge.slot import Slot
-from rnnbridge.spec import RNNSpec
 
 _HARD_SIGMOID = {2: Activation("hard_sigmoid", 0.2, 0.5), 3: Activation("hard_sigmoid", 1 / 6, 0.5)}
 _PLAIN = ("sigmoid", "tanh", "relu", "linear", "selu", "softsign", "softplus", "exponential", "silu", "gelu")
@@ -37,6 +36,11 @@ _CUDNN_SLOTS = (
     Slot("{direction}kernel", "weight_ih", "i (g o) as o i"),
     Slot("{direction}recurrent_kernel", "weight_hh", "i (g o) as o i"),
     Slot("{direction}bias", "bias_ih bias_hh", "(b g o)"),
+)
+_ONE_GATE = (  # a SimpleRNN has one gate, which has no axis
+    Slot("{direction}kernel", "weight_ih", "i o"),
+    Slot("{direction}recurrent_kernel", "weight_hh", "i o"),
+    Slot("{direction}bias", "bias_ih", "o", optional=True),
 )
 _COMMON: dict[str, Any] = {
     "direction_names": ("", "backward_"),
@@ -75,7 +79,7 @@ def _rows_of(version: int) -> tuple[Convention, ...]:
         Convention(name=f"keras.LSTM@{version}", activations=(any_one,) * 3, **one, **_LSTM),
         Convention(name=f"keras.GRU(reset_after=True)@{version}", reset=("after",), **two, **gru),
         Convention(name=f"keras.GRU(reset_after=False)@{version}", reset=("before",), **one, **gru),
-        Convention(name=f"keras.SimpleRNN@{version}", activations=(any_one,), **one, **_RNN),
+        Convention(name=f"keras.SimpleRNN@{version}", activations=(any_one,), slots=_ONE_GATE, source=_LAYERS, **_RNN),
     )
 
 
@@ -149,6 +153,6 @@ def version_of(row: Convention) -> int:
     return int(row.name.partition("@")[2] or 2)
 
 
-def keras_layer(spec: RNNSpec) -> str:
-    """The Keras class for a cell."""
-    return {"lstm": "LSTM", "gru": "GRU", "rnn": "SimpleRNN"}[spec.cell]
+def keras_class(row: Convention) -> str:
+    """The class of layer that a row is for."""
+    return row.layer.partition("@")[0].partition("(")[0]
