@@ -75,7 +75,9 @@ def indented(line: str, whole: bool = False) -> RenderableType:
     from rich.padding import Padding
     from rich.text import Text
 
-    return Padding(Text(line, no_wrap=whole, overflow="ignore" if whole else "fold"), (0, 0, 0, 2), expand=False)
+    if whole:
+        return Text(f"  {line}", no_wrap=True, overflow="ignore")
+    return Padding(Text(line, overflow="fold"), (0, 0, 0, 2), expand=False)
 
 
 def as_text(what: RenderableType, width: int | None = None) -> str:

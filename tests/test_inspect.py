@@ -110,3 +110,11 @@ def test_tables_are_folded_and_never_cut(width: int, monkeypatch: pytest.MonkeyP
     squeezed = "".join(text.split())
     for row in tables.conventions():
         assert "".join(row["formula"][-1].split()[-1:]) in squeezed
+
+
+def test_what_is_to_be_copied_stays_in_one_piece() -> None:
+    line = "torch.nn.GRU(24, 31, num_layers=2, batch_first=True)  # " + "long " * 30
+    assert tables.as_text(tables.indented(line, whole=True), width=80) == f"  {line}".rstrip()
+    folded = tables.as_text(tables.indented(line), width=80).splitlines()
+    assert len(folded) == 3
+    assert all(part.startswith("  ") for part in folded)
