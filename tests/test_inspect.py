@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Group
 
 from rnnbridge import tables
 from rnnbridge.catalogue import catalogue
@@ -114,7 +115,7 @@ def test_tables_are_folded_and_never_cut(width: int, monkeypatch: pytest.MonkeyP
 
 def test_what_is_to_be_copied_stays_in_one_piece() -> None:
     line = "torch.nn.GRU(24, 31, num_layers=2, batch_first=True)  # " + "long " * 30
-    assert tables.as_text(tables.indented(line, whole=True), width=80) == f"  {line}".rstrip()
-    folded = tables.as_text(tables.indented(line), width=80).splitlines()
+    assert tables.as_text(Group(tables.indented(line, whole=True)), width=80) == f"  {line}".rstrip()
+    folded = tables.as_text(Group(tables.indented(line)), width=80).splitlines()
     assert len(folded) == 3
     assert all(part.startswith("  ") for part in folded)
