@@ -31,10 +31,11 @@ _KERNELS = (
 )
 _ONE_BIAS = Slot("{direction}bias", "bias_ih", "(g o)", optional=True)
 _TWO_BIASES = Slot("{direction}bias", "bias_ih bias_hh", "b (g o)", optional=True)
-# A cuDNN matrix of one gate is [H, I]; Keras keeps its bytes under the shape [I, H] instead of transposing it.
+# A cuDNN matrix of one gate is [H, I]; Keras keeps its bytes under the shape [I, H] instead of transposing it. The
+# recurrent matrix is square: there the same bytes under the same shape are the matrix itself.
 _CUDNN_SLOTS = (
     Slot("{direction}kernel", "weight_ih", "i (g o) as o i"),
-    Slot("{direction}recurrent_kernel", "weight_hh", "i (g o) as o i"),
+    Slot("{direction}recurrent_kernel", "weight_hh", "o (g i)"),
     Slot("{direction}bias", "bias_ih bias_hh", "(b g o)"),
 )
 _ONE_GATE = (  # a SimpleRNN has one gate, which has no axis
