@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,23 @@ def read_file(path: Path, settings: Settings, format_name: str) -> Bundle:
     return Bundle(layers, tensors, format_name, path, ("a stand-in",))
 
 
+def splitting_format(name: str) -> Format:
+    """A format that holds one layer each: a stack becomes several entries."""
+
+    def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
+        written, files = [], {}
+        for source, weights in bundle.layers.items():
+            found = plan(weights, ROWS)
+            for number, single in enumerate(found.apply(weights).split()):
+                target = f"{source}_{number}"
+                files[target] = (single.spec, single.arrays)
+                written.append(WrittenLayer(source, target, found, f"plain({target})", {"order": "ifgo"}))
+        write_file(path, files, {})
+        return Written(tuple(written), tuple(bundle.tensors))
+
+    return replace(plain_format(name), write=write)
+
+
 def negate_update(arrays: dict[str, Array]) -> dict[str, Array]:
     """What a writer does that gets one sign wrong."""
     return {key: -array if key == "weight_hh_l0" else array for key, array in arrays.items()}
@@ -118,5 +136,6 @@ def install(monkeypatch: pytest.MonkeyPatch, *formats: Format) -> None:
 
 @pytest.fixture
 def standins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """plain, wrong (one sign) and full (a disk without space)."""
-    install(monkeypatch, plain_format("plain"), plain_format("wrong", negate_update), plain_format("full", full=True))
+    """plain, wrong (one sign), full (a disk without space) and split (a stack is several entries)."""
+    wrong, full = plain_format("wrong", negate_update), plain_format("full", full=True)
+    install(monkeypatch, plain_format("plain"), wrong, full, splitting_format("split"))

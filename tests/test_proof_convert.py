@@ -58,6 +58,17 @@ def test_a_conversion_is_proven_and_says_what_it_did(source: Path, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source.plain", "target.plain"]
 
 
+def test_a_stack_written_as_its_layers_is_proven_as_a_stack(tmp_path: Path) -> None:
+    stacked = weights_of(spec_of("lstm", num_layers=3, direction="bidirectional"))
+    write_file(tmp_path / "source.plain", {"rnn": (stacked.spec, stacked.arrays)}, {"dense": np.ones(3)})
+    report = convert(tmp_path / "source.plain", tmp_path / "target.split")
+    assert report
+    assert [(one.source, one.target) for one in report.layers] == [("rnn", "rnn_0 + rnn_1 + rnn_2")]
+    assert report.layers[0].constructor == "plain(rnn_0); plain(rnn_1); plain(rnn_2)"
+    assert report.not_converted == ("dense",)
+    assert len(load(report.target)) == 3
+
+
 def test_only_the_layers_asked_for(source: Path, tmp_path: Path) -> None:
     report = convert(source, tmp_path / "target.plain", layers=["upper"])
     assert list(load(report.target).layers) == ["upper"]
@@ -127,7 +138,7 @@ def test_a_full_disk(source: Path, tmp_path: Path) -> None:
 
 
 def test_formats_that_are_not_known(source: Path, tmp_path: Path) -> None:
-    refused(ArgumentError, source, tmp_path / "target.xyz", "known endings: .plain, .wrong, .full")
+    refused(ArgumentError, source, tmp_path / "target.xyz", "known endings: .plain, .wrong, .full, .split")
     refused(ArgumentError, source, tmp_path / "target.plain", "unknown format 'plane'; known: plain", format="plane")
 
 
