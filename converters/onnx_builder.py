@@ -52,11 +52,11 @@ class Builder:
         return made[0]
 
     def constant(self, values: Any, dtype: type = np.int64) -> str:
-        """A Constant node: an auxiliary number, so that every initialiser is a weight or a default."""
-        return self.add("Constant", [], value=self._onnx.numpy_helper.from_array(np.asarray(values, dtype)))
+        """A whole number, or several. Not a Constant node, which holds them from opset 9 on only."""
+        return self.store(f"constant_{len(self._initializers)}", np.asarray(values, dtype))
 
     def store(self, name: str, array: Array) -> str:
-        """An initialiser of the graph's type, or int32."""
+        """An initialiser of the graph's type, or of whole numbers."""
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         made = self._onnx.helper.make_tensor(name, self._type_of(array), array.shape, little.tobytes(), raw=True)
         self._initializers.append(made)
@@ -91,4 +91,6 @@ class Builder:
         return model
 
     def _type_of(self, array: Array) -> int:
-        return self._float if array.dtype == self._bits else int(self._onnx.TensorProto.INT32)
+        if array.dtype == self._bits:
+            return self._float
+        return int(self._onnx.TensorProto.DataType.Value(str(array.dtype).upper()))

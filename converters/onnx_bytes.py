@@ -50,7 +50,7 @@ def read_model(path: Path) -> Any:
     model = parse(path.read_bytes(), str(path))
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+    except (OSError, TypeError, ValueError, onnx.checker.ValidationError) as error:
         raise FormatError(f"{path}: its external data cannot be read: {error}") from error
     return model
 

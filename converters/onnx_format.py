@@ -8,7 +8,7 @@ from rnnbridge.catalogue import Format, Judge, Settings, WriteOptions, Written, 
 from rnnbridge.converters.onnx_bytes import is_model, read_model
 from rnnbridge.converters.onnx_judge import run_in_onnxruntime
 from rnnbridge.converters.onnx_read import read_bundle
-from rnnbridge.converters.onnx_rows import ROWS, decimal
+from rnnbridge.converters.onnx_rows import CLIP_OF_LSTM, ROWS, decimal
 from rnnbridge.converters.onnx_write import build_model
 from rnnbridge.errors import ArgumentError
 from rnnbridge.rewrite import plan
@@ -60,7 +60,7 @@ def _notices(name: str, ready: RNNWeights) -> list[str]:
             f"{name}: ONNX Runtime has no {storage} {ready.spec.cell.upper()} on the CPU; the model is valid ONNX"
         )
     if ready.spec.cell == "lstm" and ready.spec.clip is not None:
-        notices.append(f"{name}: ONNX Runtime does not clip the cell state before its activation, as ONNX says")
+        notices.append(f"{name}: {CLIP_OF_LSTM}")
     constants = [ready.spec.clip, *(value for one in ready.spec.activations for value in (one.alpha, one.beta))]
     if rounded := [value for value in constants if value is not None and decimal(value) != value]:
         notices.append(f"{name}: ONNX holds constants in float32, so {', '.join(map(repr, rounded))} are rounded")

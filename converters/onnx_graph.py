@@ -50,6 +50,8 @@ class Scope:
         self, graph: Any, opsets: dict[str, int], where: str, parent: Scope | None = None, path: str = ""
     ) -> None:
         self.graph, self.opsets, self.where, self.parent, self.path = graph, opsets, where, parent, path
+        if any(isinstance(name, bytes) for name in _all_names(graph)):
+            raise FormatError(f"{where} is damaged: a name in it is not UTF-8")
         self.used: set[str] = set() if parent is None else parent.used
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         self.producers = {name: node for node in graph.node for name in node.output if name}
@@ -160,6 +162,14 @@ def attribute_of(node: Any, name: str, default: Any) -> Any:
 def input_of(node: Any, place: int) -> str:
     """The name of a node's input, "" where it is left out."""
     return str(node.input[place]) if place < len(node.input) else ""
+
+
+def _all_names(graph: Any) -> Iterator[Any]:
+    """Every name in a graph; protobuf gives one that is not UTF-8 as bytes."""
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    yield from (one.name for one in (*graph.initializer, *graph.input, *graph.output))
 
 
 def _model_of(node: Any, opset: int) -> Any:

@@ -58,10 +58,6 @@ def _refuse(entry: Entry) -> None:
     reasons = []
     if any(attribute_of(node, "layout", 0) for node in entry.nodes):
         reasons.append("it rejects layout=1")
-    if entry.weights.spec.cell == "lstm" and entry.weights.spec.clip is not None:
-        reasons.append(
-            "it does not clip the cell state before its activation, as ONNX says (microsoft/onnxruntime#27224)"
-        )
     if entry.paths[-1].merge is None and entry.weights.spec.merge not in ("concat", "none"):
         reasons.append(f"the file does not say that the directions are joined by {entry.weights.spec.merge}")
     if reasons:

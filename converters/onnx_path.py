@@ -65,7 +65,8 @@ def _further(path: Path, scope: Scope, tracker: Tracker, reverse: bool) -> Path 
     (tensor,) = path.tensors
     tracker.axes[tensor] = path.axes
     readers = [one for one in scope.consumers.get(tensor, ()) if one.op_type != "Shape"]
-    if tensor in scope.outputs or not readers or any(one.domain not in ("", "ai.onnx") for one in readers):
+    known = all(one.domain in ("", "ai.onnx") and one.output for one in readers)
+    if tensor in scope.outputs or not readers or not known:
         return None
     if "D" in path.axes and (apart := _taken_apart(path, readers, scope)) is not None:
         return apart

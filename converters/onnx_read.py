@@ -13,8 +13,8 @@ from rnnbridge.catalogue import Settings
 from rnnbridge.converters.onnx_graph import Scope, attribute_of, input_of, main_scope
 from rnnbridge.converters.onnx_node import is_recurrent, read_node
 from rnnbridge.converters.onnx_path import Path, follow
-from rnnbridge.converters.onnx_rows import INPUTS, ROWS
-from rnnbridge.errors import ArgumentError, FormatError
+from rnnbridge.converters.onnx_rows import CLIP_OF_LSTM, INPUTS, ROWS
+from rnnbridge.errors import ArgumentError
 from rnnbridge.spec import Merge
 from rnnbridge.weights import Assumption, Bundle, RNNWeights, stack, stacking_obstacles
 
@@ -60,15 +60,12 @@ def read_entries(scope: Scope, settings: Settings) -> list[Entry]:
 
 def read_bundle(model: Any, where: str, settings: Settings) -> Bundle:
     """The layers of a ModelProto, and every other stored array."""
-    try:
-        scope = main_scope(model, where)
-        entries = read_entries(scope, settings)
-        written_by = f"{model.producer_name} {model.producer_version}".strip()
-        layers = {one.name: one.weights.with_origin(version=written_by) for one in entries}
-        notices = (*_passed_over(scope), *(notice for one in entries for notice in _notices(one)))
-        return Bundle(layers, dict(_others(scope, model)), format="onnx", notices=notices)
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{where} is damaged: a name in it is not UTF-8") from error
+    scope = main_scope(model, where)
+    entries = read_entries(scope, settings)
+    written_by = f"{model.producer_name} {model.producer_version}".strip()
+    layers = {one.name: one.weights.with_origin(version=written_by) for one in entries}
+    notices = (*_passed_over(scope), *(notice for one in entries for notice in _notices(one)))
+    return Bundle(layers, dict(_others(scope, model)), format="onnx", notices=notices)
 
 
 def _in_its_graph(
@@ -145,6 +142,8 @@ def _unique(name: str, taken: Sequence[str]) -> str:
 
 
 def _notices(entry: Entry) -> Iterator[str]:
+    if entry.weights.spec.cell == "lstm" and entry.weights.spec.clip is not None:
+        yield f"{entry.name}: {CLIP_OF_LSTM}"
     for node in entry.nodes:
         for what, place in _STATES.items():
             given = entry.scope.constant_or_none(input_of(node, place)) if input_of(node, place) else None
@@ -164,12 +163,13 @@ def _passed_over(scope: Scope) -> Iterator[str]:
 
 
 def _others(scope: Scope, model: Any) -> Iterator[tuple[str, Array]]:
-    """The stored arrays that no recurrent node reads; not the defaults that our own writer gives optional inputs."""
-    defaults = {value.name for value in model.graph.input} if model.producer_name == "rnnbridge" else set()
+    """The stored arrays that no recurrent node reads. Our own writer stores none but sizes and defaults of inputs."""
     seen: list[Scope] = []
-    for at, _ in scope.walk():
+    for at, _ in scope.walk() if model.producer_name != "rnnbridge" else ():
         if at not in seen:
             seen.append(at)
-            for name, tensor in at.initializers.items():
-                if at.path + name not in scope.used and not (at is scope and name in defaults):
-                    yield at.path + name, at.array(tensor)
+            yield from (
+                (at.path + name, at.array(tensor))
+                for name, tensor in at.initializers.items()
+                if at.path + name not in scope.used
+            )

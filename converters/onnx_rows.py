@@ -105,10 +105,11 @@ RNN = Convention(
     cell="rnn",
     gates="i",
     letters={"i": "n"},
+    # One gate has no axis.
     slots=(
-        Slot("W", "weight_ih", "d (g o) i"),
-        Slot("R", "weight_hh", "d (g o) i"),
-        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
+        Slot("W", "weight_ih", "d o i"),
+        Slot("R", "weight_hh", "d o i"),
+        Slot("B", "bias_ih bias_hh", "d (b o)", optional=True),
     ),
     source=_SOURCE.format(cell="RNN"),
     padding="zero",
@@ -123,6 +124,11 @@ RNN = Convention(
 )
 CONVENTIONS = (LSTM, GRU, RNN)
 ROWS = {row.layer: row for row in CONVENTIONS}
+# ONNX says "applied to the input of activations". Runtimes take that for the gates (microsoft/onnxruntime#27224).
+CLIP_OF_LSTM = (
+    "clip bounds the pre-activations of the four gates, as in ONNX Runtime and OpenVINO; read to the letter, ONNX's "
+    "text bounds the cell state before its activation as well"
+)
 # In the activations attribute, per direction.
 STANDARD = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
