@@ -5,7 +5,6 @@ layout.
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from rnnbridge.converters.onnx_bytes import onnx_package
 from rnnbridge.spec import RNNSpec
+from rnnbridge.version import version_of
 
 Array = NDArray[Any]
 Shape = list[int | str]
@@ -78,7 +78,7 @@ class Builder:
 
     def model(self, spec: RNNSpec, doc_string: str) -> Any:
         """The finished ModelProto; the spec in it is for people and other tools, our reader goes by the graph."""
-        helper, version = self._onnx.helper, metadata.version("rnnbridge")
+        helper, version = self._onnx.helper, version_of()
         model = helper.make_model(
             helper.make_graph(self._nodes, "rnnbridge", self._inputs, self._outputs, self._initializers),
             opset_imports=[helper.make_opsetid("", self.opset)],
@@ -94,3 +94,4 @@ class Builder:
         if array.dtype == self._bits:
             return self._float
         return int(self._onnx.TensorProto.DataType.Value(str(array.dtype).upper()))
+

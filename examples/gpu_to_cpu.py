@@ -27,7 +27,7 @@ Run = Callable[[np.ndarray], np.ndarray]  # [N, T, I] -> [N, T, .]
 
 
 def convert_all(folder: Path) -> list[rb.proof.Report]:
-    """One weights file for Keras, one state_dict for PyTorch, one ONNX model a layer; each is proven before it is there."""
+    """Weights for Keras, a state_dict for PyTorch, an ONNX model a layer; each is proven before it is there."""
     reports = [rb.convert(MODEL, folder / "cpu.h5"), rb.convert(MODEL, folder / "cpu.pt")]
     return reports + [rb.convert(MODEL, folder / f"{name}.onnx", layers=[name]) for name in LAYERS]
 

@@ -88,6 +88,8 @@ if not (Path(__file__).parent / "converters").is_dir() and (Path(__file__).paren
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("rnnbridge.version").version_of()
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rnnbridge' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rnnbridge.{_MODULE_OF[name]}"), name)

@@ -16,11 +16,11 @@ ROOT = Path(__file__).parent.parent
 
 # NumPy only, knows no engine: works where the compiled library is missing.
 CONVERSION = (
-    "errors < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference "
+    "errors < version < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference "
     "< catalogue < converters < bundle < tables < inspection"
 ).split(" < ")
 # Knows the canonical form, and no framework's convention.
-ENGINE = "errors < activation < spec < weights < gates < _native < engine < layers < training".split(" < ")
+ENGINE = "errors < version < activation < spec < weights < gates < _native < engine < layers < training".split(" < ")
 # Stand above both and may use both, and the package as its users see it.
 ABOVE = "proof < adapters < bench < cli < __main__".split(" < ")
 # Parts that know less than their place would let them.

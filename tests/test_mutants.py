@@ -63,14 +63,14 @@ def mutants(row: Convention) -> Iterator[tuple[str, Callable[[], Convention]]]:
     for index, slot in enumerate(row.slots):
         left, as_, block = slot.axes.partition(" as ")
         axes = [text + as_ + block for text in exchanged(left)] + [left + as_ + text for text in exchanged(block)]
-        changed = [replace(slot, axes=one) for one in axes] + [replace(slot, gates=one) for one in exchanged(slot.gates)]
-        for mutant in changed:
+        by_gates = [replace(slot, gates=one) for one in exchanged(slot.gates)]
+        for mutant in [replace(slot, axes=one) for one in axes] + by_gates:
             slots = (*row.slots[:index], mutant, *row.slots[index + 1 :])
             yield f"{slot.name}: {mutant.axes} {mutant.gates}", lambda slots=slots: replace(row, slots=slots)
 
 
 def slot_swaps(row: Convention) -> Iterator[tuple[str, Callable[[], Convention]]]:
-    """Two slots of one-gate arrays that hold the same tensor, with their gates exchanged, as Keras 1 could be misread."""
+    """Two one-gate arrays of the same tensor with their gates exchanged, as Keras 1 could be misread."""
     for (i, first), (j, second) in combinations(enumerate(row.slots), 2):
         if first.holds == second.holds and first.gates != second.gates:
             slots = list(row.slots)
@@ -166,7 +166,7 @@ def onnx_witness(row: Convention) -> Witness:
 
 
 def keras_witness(row: Convention) -> Witness:
-    """tf_keras takes the arrays as its file would hold them, converts them where they are of another layer, and runs."""
+    """tf_keras takes the arrays as a file would hold them, converts those of another layer, and runs."""
     keras = pytest.importorskip("tf_keras", reason="tf_keras is not installed: Keras's rows go unjudged")
     import tensorflow as tf
     from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading

@@ -211,7 +211,7 @@ def test_a_target_without_the_cell_says_so() -> None:
         ({"slots": (Slot("w", "kernel", "(g o) i"),)}, "holds"),
         ({"slots": (Slot("w", "weight_ih", "(g o i"),)}, "cannot read"),
         ({"reset": ("after",)}, "no other row does"),
-        ({"slots": tuple(Slot(f"w_{g}", "weight_ih", "o i", gates=g) for g in "igfo")}, "its slots name them as 'igfo'"),
+        ({"slots": tuple(Slot(gate, "weight_ih", "o i", gates=gate) for gate in "igfo")}, "slots name them as 'igfo'"),
     ],
 )
 def test_a_row_that_cannot_be_right_does_not_construct(changes: dict, message: str) -> None:

@@ -6,7 +6,6 @@ Knows the C interface; knows nothing of arrays, plans or layers.
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +16,7 @@ from rnnbridge._native.interface import ABI_VERSION, ALIGNMENT, STRUCTS, Status,
 from rnnbridge.activation import CONSTANTS
 from rnnbridge.errors import NativeError
 from rnnbridge.spec import GATES, Bias, Direction, Merge, OutputOrder, Reset
+from rnnbridge.version import version_of
 
 DTYPES = ("float32", "float64")
 # Every word that crosses to C, by the header's name of its enumeration. The numbers are the library's own.
@@ -76,7 +76,7 @@ def _differences(loaded: ctypes.CDLL) -> Iterator[str]:
         yield f"its ABI is {abi}, this package needs {ABI_VERSION}"
         return
     info = _told(loaded)
-    ours, theirs = _package_version(), info["version"]
+    ours, theirs = version_of(), info["version"]
     if ours and theirs and ours != theirs:
         yield f"it is version {theirs}, this package is {ours}"
     expected = {
@@ -90,9 +90,3 @@ def _differences(loaded: ctypes.CDLL) -> Iterator[str]:
         if here != there:
             yield f"its {what} are {there}, this package has {here}"
 
-
-def _package_version() -> str:
-    try:
-        return importlib.metadata.version("rnnbridge")
-    except importlib.metadata.PackageNotFoundError:
-        return ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from rnnbridge import _native, engine
 from rnnbridge.errors import NativeError
 from rnnbridge.tables import grid
+from rnnbridge.version import version_of
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -73,7 +73,7 @@ def gather() -> Info:
         build, problem, threads = {}, str(error), None
     isa = build.get("isa", {})
     return Info(
-        version=_version("rnnbridge"),
+        version=version_of() or None,
         python=platform.python_version(),
         engine=build.get("version"),
         instruction_set=isa.get("active"),
@@ -81,12 +81,6 @@ def gather() -> Info:
         threads=threads,
         warnings=tuple(isa.get("warnings", ())),
         problem=problem,
-        extras={name: _version(name) for name in EXTRAS},
+        extras={name: version_of(name) or None for name in EXTRAS},
     )
 
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
