@@ -10,8 +10,9 @@ namespace {
 // A tile of four rows is the lowest that keeps the multiply-add units busy.
 constexpr int64_t kEfficientRows = 4;
 
-// Below this many floating point operations waking a thread takes longer than it saves.
-constexpr double kWorthSharing = 2e6;
+// Below this many floating point operations, a quarter of a millisecond, waking a thread takes longer than it
+// saves.
+constexpr double kWorthSharing = 2e7;
 
 double operations(const rnb_plan& p) {
   const Spec& s = p.spec;
