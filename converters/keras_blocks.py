@@ -83,6 +83,11 @@ class Found:
     recurrent: Recurrent
     blocks: tuple[Block, ...]
 
+    @property
+    def step(self) -> int:
+        """How many blocks a cell has: one per direction."""
+        return 2 if self.recurrent.bidirectional else 1
+
 
 def scan(weights: Sequence[tuple[str, Array]]) -> Iterator[tuple[Block, tuple[int, ...]]]:
     """Find the cells in a layer's weights, in their order.

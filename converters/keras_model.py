@@ -16,6 +16,7 @@ Config = Mapping[str, Any]
 LAYERS = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU")
 _CELLS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "SimpleRNN"}
 _MODULES = ("keras", "tf_keras", "tensorflow")  # where a class of Keras's own comes from, where a config says it
+_SINCE_KERAS_3 = {"CuDNNLSTM": "LSTM", "CuDNNGRU": "GRU", "Model": "Functional"}
 _MAX_DEPTH = 32
 
 
@@ -128,7 +129,8 @@ def _layers(entries: list[dict[str, Any]], prefix: str, place: str, depth: int) 
     used: dict[str, int] = {}
     found = []
     for entry in entries:
-        group = unique(snake_case(str(entry["class_name"])), used)
+        kind = str(entry["class_name"])
+        group = unique(snake_case(_SINCE_KERAS_3.get(kind, kind)), used)
         found.append(_layer(entry, prefix, f"{place}layers/{group}", depth))
     return found
 

@@ -5,7 +5,7 @@ Knows what Keras's settings mean; knows no container.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
@@ -36,11 +36,15 @@ class Reader:
         found: the layer and its arrays.
         version: of the Keras that wrote them.
         settings: what the user said.
-        memory: what rnnbridge wrote into the file about this layer, by setting.
+        memory: what rnnbridge noted in the file about the layer's cells, by setting; empty if nothing.
     """
 
-    def __init__(self, found: Found, version: Version, settings: Settings, memory: Mapping[str, str]) -> None:
-        self.found, self.settings, self.memory = found, settings, memory
+    def __init__(
+        self, found: Found, version: Version, settings: Settings, memory: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        self.found, self.settings = found, settings
+        self._notes = iter(memory)
+        self.memory: Mapping[str, str] = next(self._notes, {})
         self.name = found.recurrent.name
         self.evidence: list[str] = []
         self.assumptions: list[Assumption] = []
@@ -97,10 +101,11 @@ class Reader:
         # One turn of the whole stack's input: the upper cells read what is in processing order already.
         directions: list[Direction] = ["forward"] * len(unit.cells)
         directions[0] = "reverse" if backwards else "forward"
-        return [
-            self._weights(cell.kind, cell.config, block, dict(block.arrays), direction)
-            for cell, block, direction in zip(unit.cells, self.found.blocks, directions, strict=True)
-        ]
+        weights = []
+        for cell, block, direction in zip(unit.cells, self.found.blocks, directions, strict=True):
+            weights.append(self._weights(cell.kind, cell.config, block, dict(block.arrays), direction))
+            self.memory = next(self._notes, {})
+        return weights
 
     def _bidirectional(self) -> list[RNNWeights]:
         forward, backward = self.found.blocks

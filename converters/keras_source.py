@@ -1,0 +1,92 @@
+"""A Keras file taken apart and read: its recurrent layers, and what it takes to write the whole of it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rnnbridge.catalogue import Settings
+from rnnbridge.converters.keras_blocks import Block, Found
+from rnnbridge.converters.keras_hdf5 import LayeredFile
+from rnnbridge.converters.keras_memory import Memory
+from rnnbridge.converters.keras_reading import Reader, renamed
+from rnnbridge.converters.keras_v3 import ClassedFile
+from rnnbridge.weights import RNNWeights
+
+Array = NDArray[Any]
+File = LayeredFile | ClassedFile
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The file that a bundle was read from.
+
+    Args:
+        file: taken apart.
+        found: name in the bundle -> its layer; the cells of a stack that is none share one.
+    """
+
+    file: File
+    found: Mapping[str, Found]
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether it is a file of a group per layer."""
+        return isinstance(self.file, LayeredFile)
+
+    def blocks(self, name: str) -> tuple[Block, ...]:
+        """The cells' arrays of one entry of the bundle."""
+        found = self.found[name]
+        sharing = [other for other, one in self.found.items() if one is found]
+        return found.blocks if len(sharing) == 1 else (found.blocks[sharing.index(name)],)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The recurrent layers of a file, by name."""
+
+    layers: dict[str, RNNWeights]
+    carried: Carried
+    notices: tuple[str, ...]
+
+
+def contents(file: File, settings: Settings, memory: Memory) -> Contents:
+    """Read every recurrent layer that can be converted.
+
+    Raises:
+        FormatError: naming the layer and what in it is not as it should be.
+    """
+    layers: dict[str, RNNWeights] = {}
+    carried: dict[str, Found] = {}
+    notices: list[str] = []
+    for found in file.found:
+        unit = found.recurrent
+        if unit.obstacle:
+            notices.append(
+                f"layer {unit.name!r} ({unit.said}) is not converted: {unit.obstacle}; its arrays are in tensors"
+            )
+            continue
+        cells, changed = renamed(Reader(found, file.version, settings, memory.of(found)).read(), layers)
+        layers |= cells
+        carried |= dict.fromkeys(cells, found)
+        notices += changed
+    return Contents(layers, Carried(file, carried), (*notices, *memory.notices))
+
+
+def other_arrays(carried: Carried) -> dict[str, Array]:
+    """Every array that belongs to no layer that was read, by its name in the file."""
+    used = {id(found): found for found in carried.found.values()}.values()
+    taken = set(chain.from_iterable(block.places.values() for found in used for block in found.blocks))
+    file = carried.file
+    if isinstance(file, ClassedFile):
+        return {path: array for path, array in file.root.walk() if path not in taken}
+    return {
+        f"{layer.name}/{name}": array
+        for number, layer in enumerate(file.layers)
+        for k, (name, array) in enumerate(layer.weights)
+        if (number, k) not in taken
+    }
