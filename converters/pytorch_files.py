@@ -143,7 +143,7 @@ def _state(path: Path, tensors: Mapping[str, Any]) -> State:
         try:
             arrays[name], kind = numbers(tensor)
         except TypeError as error:
-            unreadable[name] = str(error).partition(":")[0]
+            unreadable[name] = str(error)
         else:
             narrow |= {name: kind} if kind else {}
     return State(arrays, narrow, unreadable)

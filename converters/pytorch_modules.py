@@ -103,12 +103,13 @@ def numbers(tensor: Any) -> tuple[Array, str]:
     The array may share the tensor's memory.
 
     Raises:
-        TypeError: numbers that NumPy does not have, or a tensor that is sparse, quantised or without data.
+        TypeError: numbers that NumPy does not have; a tensor that is sparse, quantised or without data. Its text says
+            what the tensor is.
     """
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-    kind = str(plain.dtype).removeprefix("torch.")
+    kind, layout = (str(word).removeprefix("torch.") for word in (tensor.dtype, tensor.layout))
     narrow = kind if kind in ("float16", "bfloat16") else ""
     try:
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
         return (plain.float() if narrow else plain).numpy(), narrow
-    except (RuntimeError, NotImplementedError) as error:
-        raise TypeError(f"{kind}: {error}") from error
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        raise TypeError(kind if layout == "strided" else f"{kind} in {layout} layout") from error
