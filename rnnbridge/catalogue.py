@@ -211,7 +211,7 @@ def catalogue() -> Catalogue:
 def _by_name(items: Iterable[Named]) -> dict[str, Named]:
     found: dict[str, Named] = {}
     for item in items:
-        if item.name in found:
+        if found.get(item.name, item) is not item:
             raise RuntimeError(f"two converters define {item.name!r}")
         found[item.name] = item
     return found
