@@ -53,13 +53,13 @@ def read(path: Path, settings: Settings) -> Bundle:
     """Read every layer and run its sample, unless the setting self_check is false."""
     members = read_members(path)
     entries = list(_entries(path, members))
+    if len({entry.name for entry in entries}) < len(entries):
+        raise FormatError(f"{path}: damaged {_INDEX}: two layers of one name")
     self_check = settings.flag("self_check") is not False
     layers = {
         entry.name: _weights(f"{path}: layer {entry.name!r}", entry, number, members, self_check)
         for number, entry in enumerate(entries)
     }
-    if len(layers) < len(entries):
-        raise FormatError(f"{path}: damaged {_INDEX}: two layers of one name")
     return Bundle(layers, format="npz", path=path)
 
 
