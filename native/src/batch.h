@@ -6,7 +6,7 @@
 
 namespace rnb {
 
-// Two of these per 32 bytes; rnnbridge.h counts 16 bytes for each.
+// One sequence of the batch.
 struct Row {
   int64_t index;   // n
   int64_t length;  // steps
