@@ -116,9 +116,11 @@ def _names(written: Written) -> list[Names]:
 
 def _layers(source: Bundle, written: Written) -> Iterator[ProvenLayer]:
     for ours, theirs in _names(written):
-        constructors = dict.fromkeys(one.constructor for one in written.layers if one.source in ours)
+        constructors = {one.target: one.constructor for one in written.layers if one.target in theirs}
         description = " + ".join(describe(source[name].spec) for name in ours)
-        yield ProvenLayer(" + ".join(ours), " + ".join(theirs), "as written", description, "; ".join(constructors))
+        yield ProvenLayer(
+            " + ".join(ours), " + ".join(theirs), "as written", description, "; ".join(constructors.values())
+        )
 
 
 def _rewrites(source: Bundle, written: Written) -> Iterator[AppliedRewrite]:

@@ -205,7 +205,7 @@ class Report:
             "rewrites": map(str, self.rewrites),
             "not converted": self.not_converted,
             "notices": self.notices,
-            "to paste": dict.fromkeys(one.constructor for one in self.layers if one.constructor),
+            "to paste": (one.constructor for one in self.layers if one.constructor),
         }
         for title, lines in lists.items():
             if body := [indented(line, whole=title == "to paste") for line in lines]:
