@@ -94,4 +94,3 @@ class Builder:
         if array.dtype == self._bits:
             return self._float
         return int(self._onnx.TensorProto.DataType.Value(str(array.dtype).upper()))
-

@@ -57,7 +57,7 @@ class Extract:
         wired = {place: self._as_float(input_of(node, place)) for place in _STORED if input_of(node, place)}
         wired |= dict(zip(_SET, (x, lengths, *states), strict=False))
         y = self.output_of(node)
-        finals = {state: f"{y}/{state}" for state, _ in zip("hc", states, strict=False)}
+        finals = {state: self.named(f"{y}/{state}") for state, _ in zip("hc", states, strict=False)}
         copy = type(node)()
         copy.CopyFrom(node)
         del copy.input[:], copy.output[:]

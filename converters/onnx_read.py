@@ -14,7 +14,7 @@ from rnnbridge.converters.onnx_graph import Scope, attribute_of, input_of, main_
 from rnnbridge.converters.onnx_node import is_recurrent, read_node
 from rnnbridge.converters.onnx_path import Path, follow
 from rnnbridge.converters.onnx_rows import CLIP_OF_LSTM, INPUTS, ROWS
-from rnnbridge.errors import ArgumentError
+from rnnbridge.errors import ArgumentError, FormatError
 from rnnbridge.spec import Merge
 from rnnbridge.weights import Assumption, Bundle, RNNWeights, stack, stacking_obstacles
 
@@ -52,9 +52,14 @@ def read_entries(scope: Scope, settings: Settings) -> list[Entry]:
     for at, node in scope.walk():
         if is_recurrent(node):
             name = _unique(at.path + (node.name or _weights_prefix(node, len(singles))), [one.name for one in singles])
-            weights = read_node(node, at, f"{scope.where}: {node.op_type} node {name!r}")
-            path = follow(node, at, weights.spec, bool(weights.origin.batch_first))
-            singles.append(Entry(name, _in_its_graph(weights, path, at, node, name, settings), at, (node,), (path,)))
+            what = f"{scope.where}: {node.op_type} node {name!r}"
+            weights = read_node(node, at, what)
+            try:
+                path = follow(node, at, weights.spec, bool(weights.origin.batch_first))
+                weights = _in_its_graph(weights, path, at, node, name, settings)
+            except FormatError as error:
+                raise FormatError(f"{what} cannot be placed in its graph: {error}") from error
+            singles.append(Entry(name, weights, at, (node,), (path,)))
     return [_joined(chain) for chain in _chains(singles)]
 
 

@@ -213,7 +213,9 @@ def test_batch_first_turns_both_ends(merge: str, tmp_path: Path) -> None:
         turned = batch_first[name].swapaxes(0, 1) if name.startswith("y") else batch_first[name]
         assert turned.tobytes() == array.tobytes()
     assert [rb.load(tmp_path / name)["rnn"].origin.batch_first for name in ("b.onnx", "t.onnx")] == [True, False]
-    assert all(attribute.name != "layout" for node in onnx.load(tmp_path / "b.onnx").graph.node for attribute in node.attribute)
+    assert all(
+        attribute.name != "layout" for node in onnx.load(tmp_path / "b.onnx").graph.node for attribute in node.attribute
+    )
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -255,7 +257,7 @@ def test_names_travel_and_the_constructor_line_runs(tmp_path: Path, monkeypatch:
 
 def test_several_layers_are_refused_by_name(tmp_path: Path) -> None:
     two = rb.Bundle({"lower": weights_of(spec_of("lstm")), "upper": weights_of(spec_of("lstm", input_size=H))})
-    with pytest.raises(rb.ArgumentError, match="lower, upper.*--layer"):
+    with pytest.raises(rb.ArgumentError, match=r"lower, upper.*--layer"):
         rb.save(two, tmp_path / "a.onnx")
     rb.save(rb.stack([two["lower"], two["upper"]]), tmp_path / "a.onnx")
     assert rb.load(tmp_path / "a.onnx")["rnn"].spec.num_layers == 2
