@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from rnnbridge.catalogue import Format, Settings
-from rnnbridge.converters.keras_hdf5 import is_layered, read_layered
+from rnnbridge.converters.keras_judges import JUDGES
 from rnnbridge.converters.keras_memory import Memory
-from rnnbridge.converters.keras_source import File, contents, other_arrays
-from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS, read_archive, read_classed
+from rnnbridge.converters.keras_source import contents, open_file, other_arrays
+from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS
 from rnnbridge.converters.keras_write import write, write_cudnn
 from rnnbridge.errors import FormatError
-from rnnbridge.files.hdf5 import SIGNATURE, Group, read_hdf5
+from rnnbridge.files.hdf5 import SIGNATURE
 from rnnbridge.files.zip import member_names
 from rnnbridge.weights import Bundle
 
@@ -42,21 +42,6 @@ def read(path: Path, settings: Settings) -> Bundle:
     return Bundle(found.layers, other_arrays(found.carried), "keras", path, (*found.notices, *left), found.carried)
 
 
-def open_file(path: Path) -> tuple[File, Group]:
-    """Take a file apart.
-
-    Returns:
-        The file, and the root of its HDF5 tree.
-    """
-    with path.open("rb") as opened:
-        head = opened.read(len(SIGNATURE))
-    if head != SIGNATURE:
-        archive = read_archive(path)
-        return archive, archive.root
-    root = read_hdf5(path, str(path))
-    return (read_layered(root) if is_layered(root) else read_classed(root)), root
-
-
 FORMATS = (
     Format(
         name="keras",
@@ -67,6 +52,7 @@ FORMATS = (
         sniff=is_keras,
         read=read,
         write=write,
+        judges=JUDGES,
     ),
     Format(
         name="keras-cudnn",
@@ -77,5 +63,6 @@ FORMATS = (
         sniff=lambda path, head: False,
         read=read,
         write=write_cudnn,
+        judges=JUDGES,
     ),
 )

@@ -156,7 +156,7 @@ class Reader:
     ) -> RNNWeights:
         kind, reset = self._kind(said, config, block)
         storage = _storage(arrays)
-        arrays = {name: _numbers(array, name) for name, array in arrays.items()}
+        arrays = {name: numbers(array, name) for name, array in arrays.items()}
         row = row_for(kind, reset, block.arrays, self.version.major)
         sizes = row.sizes(arrays, 2 if direction == "bidirectional" else 1)
         self._check(row, config, sizes, arrays)
@@ -222,7 +222,8 @@ def _storage(arrays: Mapping[str, Array]) -> str:
     return "bfloat16" if all(array.dtype == BFLOAT16 for array in arrays.values()) else ""
 
 
-def _numbers(array: Array, name: str) -> Array:
+def numbers(array: Array, name: str) -> Array:
+    """A stored array as numbers to compute with; LayoutError where it holds none."""
     if array.dtype == BFLOAT16:
         return widened(array.view(np.uint16), "bfloat16")
     if array.dtype.kind != "f":

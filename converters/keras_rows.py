@@ -127,6 +127,11 @@ def row_for(kind: str, reset: str | None, arrays: Mapping[str, Any], version: in
     return _BY_NAME[f"keras.{kind}{form}@{max(version, 2)}"]
 
 
+def row_named(name: str) -> Convention:
+    """A row of Keras by its name, "keras.LSTM@3"."""
+    return _BY_NAME[name]
+
+
 def activation_named(name: Any, version: int) -> Activation:
     """The activation that Keras of this major version means by a name; a config's dictionary is looked into.
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from rnnbridge.catalogue import Settings
 from rnnbridge.converters.keras_blocks import Block, Found
-from rnnbridge.converters.keras_hdf5 import LayeredFile
+from rnnbridge.converters.keras_hdf5 import LayeredFile, is_layered, read_layered
 from rnnbridge.converters.keras_memory import Memory
 from rnnbridge.converters.keras_reading import Reader, renamed
-from rnnbridge.converters.keras_v3 import ClassedFile
+from rnnbridge.converters.keras_v3 import ClassedFile, read_archive, read_classed
+from rnnbridge.files.hdf5 import SIGNATURE, Group, read_hdf5
 from rnnbridge.weights import RNNWeights
 
 Array = NDArray[Any]
@@ -43,6 +45,21 @@ class Carried:
         found = self.found[name]
         sharing = [other for other, one in self.found.items() if one is found]
         return found.blocks if len(sharing) == 1 else (found.blocks[sharing.index(name)],)
+
+
+def open_file(path: Path) -> tuple[File, Group]:
+    """Take a file apart.
+
+    Returns:
+        The file, and the root of its HDF5 tree.
+    """
+    with path.open("rb") as opened:
+        head = opened.read(len(SIGNATURE))
+    if head != SIGNATURE:
+        archive = read_archive(path)
+        return archive, archive.root
+    root = read_hdf5(path, str(path))
+    return (read_layered(root) if is_layered(root) else read_classed(root)), root
 
 
 @dataclass(frozen=True)

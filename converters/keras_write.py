@@ -190,14 +190,16 @@ def _alone(ready: Sequence[Ready], classed: bool, version: Version) -> Group:
     root, stored, used = Group(), [], dict[str, int]()
     for name, kind, cells in _single_layers(ready):
         if classed:
-            classed_cells(root, f"layers/{unique(snake_case(_outer(kind, cells)), used)}", name, [kind], cells)
+            classed_cells(
+                root,
+                f"layers/{unique(snake_case(kind if len(cells) == 1 else 'Bidirectional'), used)}",
+                name,
+                [kind],
+                cells,
+            )
         else:
             stored.append(StoredLayer(name, tuple(layered_cells(name, [kind], cells))))
     return root if classed else _layered_tree(stored, version)
-
-
-def _outer(kind: str, cells: Sequence[CellArrays]) -> str:
-    return kind if len(cells) == 1 else "Bidirectional"
 
 
 def _single_layers(ready: Sequence[Ready]) -> Iterator[tuple[str, str, list[CellArrays]]]:
