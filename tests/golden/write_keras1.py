@@ -51,21 +51,21 @@ def stack():
     )
 
 
-def write(build, what):
+def write(build, what, suffixes):
     stem = build.__name__
     model = build()
     rng = rng_for("keras 1 " + stem)
     for layer in model.layers:
         layer.set_weights([draw(_kind(w.name), w.get_value().shape, rng) for w in layer.weights])
-    model.save(FOLDER.file(stem + ".h5"))
-    model.save_weights(FOLDER.file(stem + ".weights.h5"))
+    for suffix in suffixes:
+        (model.save_weights if "weights" in suffix else model.save)(FOLDER.file(stem + suffix))
     reopened = load_model(FOLDER.file(stem + ".h5"))
     rng = rng_for("keras 1 " + stem + " x")
     expected = {}
     for path, layer in recurrent_layers(reopened):
         expected.update((path + "|" + key, value) for key, value in record(layer, rng).items())
     FOLDER.expect(stem, expected)
-    FOLDER.say([stem + ".h5", stem + ".weights.h5"], what, OWN)
+    FOLDER.say([stem + suffix for suffix in suffixes], what, OWN)
 
 
 def _kind(name):
@@ -92,8 +92,9 @@ def record(layer, rng, batch=3, steps=5):
 
 
 def main():
-    write(mixed, "LSTM and GRU as 12 and 9 arrays and, with consume_less='gpu', as 3; SimpleRNN; Bidirectional")
-    write(stack, "a Sequential model, whose config is a list in Keras 1")
+    kinds = "LSTM and GRU as 12 and 9 arrays and, with consume_less='gpu', as 3; SimpleRNN; Bidirectional"
+    write(mixed, kinds, [".h5", ".weights.h5"])
+    write(stack, "a Sequential model, whose config is a list in Keras 1", [".h5"])
     FOLDER.close()
 
 

@@ -110,6 +110,8 @@ def _without_new_keys(part):
 
 
 def main():
+    fresh_session()
+    write_gpu_model(keras, cpu_lstm, cpu_gru, fresh_session, COMMAND)  # first: trained later, its last bits differ
     both, only_weights = (".h5", ".weights.h5"), (".weights.h5",)
     write_plain(topologies.lstm, "LSTM: sigmoid, hard_sigmoid, no bias, unit_forget_bias off, relu, go_backwards")
     write_plain(topologies.gru, "GRU reset before and after: hard_sigmoid, no bias, relu, go_backwards", both)
@@ -127,8 +129,6 @@ def main():
     old = "as Keras 2.2.4 left it; edited by hand: no recurrent_activation, no reset_after, keras_version 2.2.4"
     write_cudnn(topologies.old_defaults, old, edit=forget_keys)
     FOLDER.close()
-    fresh_session()
-    write_gpu_model(keras, cpu_lstm, cpu_gru, fresh_session, COMMAND)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,6 @@ FOLDER = Folder(
 )
 
 
-def float16(keras):
-    return topologies.narrow(keras, "float16")
-
-
-def bfloat16(keras):
-    return topologies.narrow(keras, "bfloat16")
-
-
 def write(build, what, suffixes, cases=("masked", "state"), how=OWN):
     stem = build.__name__
     keras.backend.clear_session()
@@ -64,8 +56,7 @@ def main():
     write(topologies.two_ways, "Bidirectional, merged and apart", [".keras"])
     write(topologies.nested, "recurrent layers inside nested models and TimeDistributed", [".keras"], cases=())
     write(topologies.free_names, "layer names with blanks, punctuation and other alphabets", [".keras"], cases=())
-    write(float16, "LSTM and GRU of dtype float16", [".keras"], cases=(), how=WIDENED)
-    write(bfloat16, "LSTM and GRU of dtype bfloat16", [".keras"], cases=(), how=WIDENED)
+    write(topologies.narrow, "LSTM of float16, GRU of bfloat16", [".keras"], cases=(), how=WIDENED)
     FOLDER.close()
 
 
