@@ -210,18 +210,20 @@ def _holders(weights: RNNWeights) -> Iterator[Holder]:
 
 
 def _formula(spec: RNNSpec, z: str) -> Iterator[str]:
-    """The source's equations, as the field writes them; every W x and U h carries its bias where there is one."""
+    """The source's equations, as the field writes them; b is the sum of the biases that act there."""
+    b = " + b" if spec.bias != "none" else ""
     gate, *rest = [_call(one) for one in spec.activations]
     if spec.cell == "rnn":
-        yield f"h' = {gate}(W x + U h)"
+        yield f"h' = {gate}(W x + U h{b})"
     elif spec.cell == "gru":
-        inner = "r * (U h + b_hn)" if spec.reset == "after" else "U (r * h)"
-        yield f"r, z = {gate}(W x + U h);  n = {rest[0]}(W x + {inner})"
+        b_hn = " + b_hn" if spec.bias == "double" else ""
+        inner = f"r * (U h{b_hn})" if spec.reset == "after" else "U (r * h)"
+        yield f"r, z = {gate}(W x + U h{b});  n = {rest[0]}(W x + {inner}{b})"
         yield "h' = (1 - z) n + z h" if z == "keeps" else "h' = (1 - z) h + z n"
     else:
         f = {"f=1-i": ";  f = 1 - i", "i=1-f": ";  i = 1 - f"}.get(spec.coupled or "", "")
         peephole = " + p c" if spec.peephole else ""
-        yield f"i, f, o = {gate}(W x + U h{peephole}){f};  g = {rest[0]}(W x + U h)"
+        yield f"i, f, o = {gate}(W x + U h{peephole}{b}){f};  g = {rest[0]}(W x + U h{b})"
         projected = "W_hr (o {0}(c'))" if spec.proj_size else "o {0}(c')"
         yield f"c' = f c + i g;  h' = {projected.format(rest[1])}"
 
