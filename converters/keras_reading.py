@@ -193,6 +193,11 @@ class Reader:
         if "inner_activation" in config:  # what Keras 1 called it
             config = {**config, "recurrent_activation": config["inner_activation"]}
         gates = self.ask("recurrent_activation", config, self.version.recurrent_activation())
+        if gates == "hard_sigmoid" and not self.version.text:
+            raise ArgumentError(
+                f"layer {self.name!r}: hard_sigmoid is clip(0.2 x + 0.5) in Keras 2 and tf_keras and clip(x / 6 + 0.5) "
+                "in Keras 3, and the file does not say which wrote it: set keras_version=2 or keras_version=3 too"
+            )
         return (activation_named(gates, version), *([main] * (2 if kind == "LSTM" else 1)))
 
     def _merge(self) -> Merge:

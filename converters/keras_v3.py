@@ -71,7 +71,9 @@ def read_classed(root: Group) -> ClassedFile:
     """
     if not {"layers", _OLD_CONTAINER} & root.groups.keys():
         raise FormatError("an HDF5 file without layer_names and without a group layers: not one that Keras writes")
-    return ClassedFile(Version(""), root, None, list(_walk(root, "", ())))
+    # Since 3.15 Keras writes the names of layers; tf_keras and what came before do not.
+    version = Version("3" if _has_names(root) else "")
+    return ClassedFile(version, root, None, list(_walk(root, "", ())))
 
 
 def _members(path: Path) -> dict[str, bytes]:
@@ -184,6 +186,11 @@ def _name(group: Group, place: str) -> str:
     """A layer's own name where the file has it (since Keras 3.15), else its group's."""
     own = group.groups["vars"].attrs.get("name") if "vars" in group.groups else None
     return own if isinstance(own, str) and own else place
+
+
+def _has_names(group: Group) -> bool:
+    own = group.groups["vars"].attrs.get("name") if "vars" in group.groups else None
+    return own is not None or any(map(_has_names, group.groups.values()))
 
 
 def _numbers_by_value(name: str) -> list[tuple[int, str]]:

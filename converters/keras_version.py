@@ -15,6 +15,9 @@ class Default(NamedTuple):
     because: str
 
 
+_NEWEST_2 = (2, 15)
+
+
 @dataclass(frozen=True)
 class Version:
     """The version of Keras that wrote a file, as the file says it: "2.1.5", "2.2.4-tf", "3.15.1"; "" if it does not."""
@@ -23,8 +26,9 @@ class Version:
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """(2, 2, 4) of "2.2.4-tf"."""
-        return tuple(int(number) for number in re.findall(r"\d+", self.text.partition("-")[0])[:3])
+        """(2, 2, 4) of "2.2.4-tf". A bare "2", as a user may say it, is the newest: tf_keras."""
+        numbers = tuple(int(number) for number in re.findall(r"\d+", self.text.partition("-")[0])[:3])
+        return _NEWEST_2 if numbers == (2,) else numbers
 
     @property
     def major(self) -> int:
