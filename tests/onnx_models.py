@@ -1,4 +1,4 @@
-"""ONNX models as others write them, put together with onnx.helper from canonical weights."""
+"""ONNX models as others write them, put together with onnx.helper from canonical weights, and their judge."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rnnbridge.catalogue import catalogue
+import rnnbridge as rb
+from rnnbridge.catalogue import JudgeTask, Settings, catalogue
 from rnnbridge.weights import RNNWeights
+from tests.samples import inputs_of
+from tests.tolerance import float32_tolerance, run_reference
 
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
@@ -53,3 +56,16 @@ def model_of(
     graph = helper.make_graph(nodes, "foreign", declared, outputs, initializers)
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="someone", producer_version="1.2")
+
+
+def is_judged_right(bundle: rb.Bundle, name: str) -> None:
+    """ONNX Runtime runs the file's own nodes to the numbers that the weights read give."""
+    weights = bundle[name]
+    (judge,) = catalogue().formats["onnx"].judges
+    for batch, lengths in ((1, False), (3, True)):
+        given = inputs_of(weights.spec, batch, lengths=lengths)
+        where = (weights.spec, weights.arrays, given.x, given.h0, given.c0, given.lengths)
+        task = JudgeTask(bundle.path, name, Settings(), weights, given.x, given.h0, given.c0, given.lengths)
+        got, tolerance = judge.run(task), float32_tolerance(*where)
+        for key, wanted in run_reference(*where).items():
+            assert np.abs(got[key] - wanted).max() <= tolerance[key], key

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.catalogue import JudgeTask, Settings
 from rnnbridge.weights import RNNWeights
-from tests.onnx_models import model_of, node_of, stored
-from tests.samples import CELLS, H, inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance, run_reference
+from tests.onnx_models import is_judged_right, model_of, node_of, stored
+from tests.samples import CELLS, H, spec_of, weights_of
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -34,21 +32,6 @@ def one(model: Any) -> RNNWeights:
 
 def with_attributes(weights: RNNWeights = LSTM, opset: int = 14, **changes: Any) -> RNNWeights:
     return one(model_of([node_of(weights, **changes)], stored(weights), opset=opset))
-
-
-def is_judged_right(bundle: rb.Bundle, name: str) -> None:
-    """ONNX Runtime runs the file's own nodes to the numbers that the weights read give."""
-    from rnnbridge.catalogue import catalogue
-
-    weights = bundle[name]
-    (judge,) = catalogue().formats["onnx"].judges
-    for batch, lengths in ((1, False), (3, True)):
-        given = inputs_of(weights.spec, batch, lengths=lengths)
-        where = (weights.spec, weights.arrays, given.x, given.h0, given.c0, given.lengths)
-        task = JudgeTask(bundle.path, name, Settings(), weights, given.x, given.h0, given.c0, given.lengths)
-        got, tolerance = judge.run(task), float32_tolerance(*where)
-        for key, wanted in run_reference(*where).items():
-            assert np.abs(got[key] - wanted).max() <= tolerance[key], key
 
 
 @pytest.mark.parametrize("cell", CELLS)

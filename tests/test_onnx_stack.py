@@ -11,9 +11,9 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.weights import RNNWeights
-from tests.onnx_models import model_of, node_of, stored
+from tests.onnx_models import is_judged_right, model_of, node_of, stored
 from tests.samples import CELLS, H, I, inputs_of, spec_of, weights_of
-from tests.test_onnx_read import is_judged_right, read
+from tests.test_onnx_read import read
 from tests.tolerance import float32_tolerance, run_reference
 
 onnx = pytest.importorskip("onnx")

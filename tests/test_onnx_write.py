@@ -12,6 +12,7 @@ import pytest
 import rnnbridge as rb
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights
+from tests.onnx_models import is_judged_right
 from tests.samples import CELLS, H, I, all_specs, inputs_of, spec_of, weights_of
 from tests.tolerance import float32_tolerance, run_reference
 
@@ -232,6 +233,7 @@ def test_other_number_types_keep_their_bits(cell: str, storage: str, tmp_path: P
     back = rb.load(tmp_path / "a.onnx")["rnn"]
     assert back == weights
     assert back.origin.storage_dtype == ("" if storage == "float64" else storage)
+    is_judged_right(rb.load(tmp_path / "a.onnx"), "rnn")
     node = next(node for node in model.graph.node if node.op_type in ("LSTM", "GRU", "RNN"))
     w = next(one for one in model.graph.initializer if one.name == node.input[1])
     assert str(onnx.numpy_helper.to_array(w).dtype) == storage
