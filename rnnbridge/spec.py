@@ -46,7 +46,7 @@ class RNNSpec:
         peephole: LSTM only; i and f see the old cell state, o the new one.
         activations: one per slot, as `Activation` or its spelling. LSTM (f, g, h): gates, candidate, output;
             GRU (f, g); RNN (f,), required there, since frameworks disagree on the default.
-        clip: bound on every pre-activation, as ONNX defines it.
+        clip: bound on every gate's pre-activation, ONNX's attribute as ONNX Runtime takes it.
         cell_clip, proj_clip: LSTM only; bounds on the cell state and on the projected state.
         coupled: LSTM only; "f=1-i" or "i=1-f": the gate on the left takes no part.
         merge: how two directions become one output.
