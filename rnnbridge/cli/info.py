@@ -83,4 +83,3 @@ def gather() -> Info:
         problem=problem,
         extras={name: version_of(name) or None for name in EXTRAS},
     )
-
