@@ -33,6 +33,14 @@ def draw_weights(model, rng):
         layer.set_weights([draw(w.name, tuple(int(n) for n in w.shape), rng) for w in layer.weights])
 
 
+def same_weights(one, other):
+    """Both models hold the same numbers, to the bit."""
+    pairs = list(zip(one.get_weights(), other.get_weights()))
+    assert pairs
+    assert len(one.get_weights()) == len(other.get_weights())
+    assert all(np.array_equal(a, b) for a, b in pairs)
+
+
 def draw(name, shape, rng):
     """Values for one array, by what its name says it is."""
     if "variance" in name:

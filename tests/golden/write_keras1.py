@@ -14,7 +14,7 @@ import numpy as np
 import theano
 from keras.layers import GRU, LSTM, Bidirectional, Dense, Embedding, Input, Masking, SimpleRNN
 from keras.models import Model, Sequential, load_model
-from recording import Folder, draw, recurrent_layers, rng_for
+from recording import Folder, draw, recurrent_layers, rng_for, same_weights
 
 OWN = "Keras 1.2.2 itself: a copy of the layer as load_model gives it, with return_sequences on"
 FOLDER = Folder(
@@ -60,6 +60,10 @@ def write(build, what, suffixes):
     for suffix in suffixes:
         (model.save_weights if "weights" in suffix else model.save)(FOLDER.file(stem + suffix))
     reopened = load_model(FOLDER.file(stem + ".h5"))
+    for suffix in suffixes:
+        other = build()
+        other.load_weights(FOLDER.file(stem + suffix))
+        same_weights(reopened, other)
     rng = rng_for("keras 1 " + stem + " x")
     expected = {}
     for path, layer in recurrent_layers(reopened):

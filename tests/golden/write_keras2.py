@@ -14,12 +14,18 @@ import tensorflow as tf
 import topologies
 from gpu_model import write_gpu_model
 from keras import backend
-from recording import Folder, draw_weights, record_model, rng_for
+from recording import Folder, draw_weights, record_model, rng_for, same_weights
 
 OWN = "Keras 2.3.1 itself: a copy of the layer as load_model gives it, with return_sequences and return_state on"
 FROM_CUDNN = (
     "Keras 2.3.1 loads this file with load_weights into the same topology of LSTM(recurrent_activation='sigmoid') and "
     "GRU(reset_after=True), converting the cuDNN arrays itself, and that model answers; the cuDNN layers never ran"
+)
+AS_IN_2_2_4 = (
+    "Keras 2.3.1 loads this file with load_weights into the topology that Keras 2.2.4 reads in it, spelt out: "
+    "hard_sigmoid in LSTM and GRU, GRU(reset_after=False); cuDNN layers become LSTM and GRU(reset_after=True) with sigmoid. The real "
+    "Keras 2.2.4 was run once on this file, by hand: load_model opens it with these defaults, and its outputs for the "
+    "layers that are not cuDNN have the same bits"
 )
 COMMAND = "python3.7 tests/golden/write_keras2.py"
 FOLDER = Folder(
@@ -57,6 +63,11 @@ def save(model, stem, suffixes):
     return [stem + suffix for suffix in suffixes]
 
 
+def loaded(model, name):
+    model.load_weights(FOLDER.file(name))
+    return model
+
+
 def write_plain(build, what, suffixes=(".h5",), cases=("masked", "state"), prepare=lambda model: None):
     """Write the model of `build` and the answers of what load_model makes of its .h5."""
     stem = build.__name__
@@ -66,13 +77,15 @@ def write_plain(build, what, suffixes=(".h5",), cases=("masked", "state"), prepa
     prepare(model)
     written = save(model, stem, suffixes)
     reopened = keras.models.load_model(FOLDER.file(stem + ".h5"))
+    for name in written:
+        same_weights(reopened, loaded(build(keras), name))
     expected = record_model(keras, reopened, rng_for(stem + " x"), cases)
     if expected:
         FOLDER.expect(stem, expected)
     FOLDER.say(written, what, OWN if expected else None)
 
 
-def write_cudnn(build, what, suffixes=(".h5",), cases=("state",), edit=lambda path: None):
+def write_cudnn(build, what, suffixes=(".h5",), cases=("state",), edit=lambda path: None, how=FROM_CUDNN):
     """Write the model of `build` with cuDNN layers and the answers of its CPU twin, which loads the first file."""
     stem = build.__name__
     fresh_session()
@@ -81,10 +94,14 @@ def write_cudnn(build, what, suffixes=(".h5",), cases=("state",), edit=lambda pa
     written = save(model, stem, suffixes)
     edit(FOLDER.file(written[0]))
     fresh_session()
-    judge = build(keras, cpu_lstm, cpu_gru)
-    judge.load_weights(FOLDER.file(written[0]))
+    judge = loaded(build(keras, cpu_lstm, cpu_gru), written[0])
+    for name in written:
+        same_weights(judge, loaded(build(keras, cpu_lstm, cpu_gru), name))
+        if "weights" not in name:
+            gpu = build(keras, keras.layers.CuDNNLSTM, keras.layers.CuDNNGRU)
+            same_weights(keras.models.load_model(FOLDER.file(name)), loaded(gpu, name))
     FOLDER.expect(stem, record_model(keras, judge, rng_for(stem + " x"), cases))
-    FOLDER.say(written, what, FROM_CUDNN)
+    FOLDER.say(written, what, how)
 
 
 def train_one_step(model):
@@ -95,7 +112,7 @@ def train_one_step(model):
 
 
 def forget_keys(path):
-    """Edit a file into what Keras 2.2.4 left: no `recurrent_activation`, no `reset_after`, and its version number."""
+    """Edit a file so that only Keras 2.2.4's defaults tell what it means: the version, and neither key that later changed."""
     with h5py.File(path, "r+") as file:
         config = _without_new_keys(json.loads(file.attrs["model_config"].decode("utf8")))
         file.attrs["model_config"] = json.dumps(config).encode("utf8")
@@ -126,8 +143,8 @@ def main():
     write_cudnn(topologies.cudnn, "CuDNNLSTM and CuDNNGRU, go_backwards, return_state", both)
     write_cudnn(topologies.cudnn_bidirectional, "Bidirectional around CuDNNLSTM and CuDNNGRU", only_weights)
     write_cudnn(topologies.cudnn_nested, "cuDNN layers inside a nested and a TimeDistributed model", cases=())
-    old = "as Keras 2.2.4 left it; edited by hand: no recurrent_activation, no reset_after, keras_version 2.2.4"
-    write_cudnn(topologies.old_defaults, old, edit=forget_keys)
+    old = "edited by hand: keras_version 2.2.4, no recurrent_activation, no reset_after (2.2.4 itself writes both)"
+    write_cudnn(topologies.old_defaults, old, edit=forget_keys, how=AS_IN_2_2_4)
     FOLDER.close()
 
 

@@ -7,7 +7,7 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 import keras
 import tensorflow as tf
 import topologies
-from recording import Folder, draw_weights, record_model, rng_for
+from recording import Folder, draw_weights, record_model, rng_for, same_weights
 
 OWN = "Keras 3 itself: a copy of the layer as the finished file gives it, with return_sequences and return_state on"
 WIDENED = "Keras 3 itself: a float32 copy of the layer with the weights widened to float32, which loses nothing"
@@ -36,8 +36,7 @@ def reopen(build, paths):
     """The model as the first of `paths` gives it, after all of them were found to give the same numbers."""
     models = [_open(build, path) for path in paths]
     for other in models[1:]:
-        pairs = zip(models[0].get_weights(), other.get_weights(), strict=True)
-        assert all((a == b).all() for a, b in pairs), paths
+        same_weights(models[0], other)
     return models[0]
 
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras as keras
 import topologies
-from recording import Folder, draw_weights, record_model, rng_for
+from recording import Folder, draw_weights, record_model, rng_for, same_weights
 
 OWN = "tf_keras itself: a copy of the layer as the finished file gives it, with return_sequences and return_state on"
 FOLDER = Folder(
@@ -31,8 +31,7 @@ def reopen(build, paths):
     """The model as the first of `paths` gives it, after all of them were found to give the same numbers."""
     models = [_open(build, path) for path in paths]
     for other in models[1:]:
-        pairs = zip(models[0].get_weights(), other.get_weights())
-        assert all((a == b).all() for a, b in pairs), paths
+        same_weights(models[0], other)
     return models[0]
 
 

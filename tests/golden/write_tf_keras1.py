@@ -5,7 +5,7 @@ cuDNN layers are saved in a pruned session and judged by LSTM and GRU(reset_afte
 
 import tensorflow as tf
 import topologies
-from recording import Folder, draw_weights, record_model, rng_for
+from recording import Folder, draw_weights, record_model, rng_for, same_weights
 
 keras = tf.keras
 OWN = "tf.keras 1.15.5 itself: a copy of the layer as load_model gives it, with return_sequences and return_state on"
@@ -18,7 +18,7 @@ FOLDER = Folder(
     "write_tf_keras1.py",
     "python3.7 tests/golden/write_tf_keras1.py",
     {"tensorflow": tf.__version__, "keras": keras.__version__},
-    "Written on a CPU, in graph mode, by tensorflow.keras.layers.",
+    "Written on a CPU in graph mode by tensorflow.keras.layers.",
 )
 
 
@@ -54,6 +54,7 @@ def write_cudnn(build, what):
     model = build(keras, tf.compat.v1.keras.layers.CuDNNLSTM, tf.compat.v1.keras.layers.CuDNNGRU)
     draw_weights(model, rng_for(stem))
     model.save(FOLDER.file(stem + ".h5"))
+    same_weights(model, keras.models.load_model(FOLDER.file(stem + ".h5")))
     fresh_session()
     judge = build(keras, cpu_lstm, cpu_gru)
     judge.load_weights(FOLDER.file(stem + ".h5"))
