@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.converters.keras_model import Layer, Recurrent
-from rnnbridge.errors import FormatError
+from rnnbridge.errors import FormatError, LayoutError
+from rnnbridge.files.narrow import widened
 
 Array = NDArray[Any]
+BFLOAT16 = np.dtype("V2")  # HDF5 has no bfloat16; Keras stores its bytes
 MATRICES = ("kernel", "recurrent_kernel")
 _GATES = {4: "LSTM", 3: "GRU", 1: "SimpleRNN"}
 # "lstm_1/lstm_cell/recurrent_kernel_1:0", and Keras 1's "lstm_1_U_f", "lstm_1_U".
@@ -140,12 +142,12 @@ def match(units: Sequence[Recurrent], blocks: Sequence[Block], where: str) -> li
     Raises:
         FormatError: they do not fit.
     """
-    known = [unit for unit in units if not unit.obstacle or unit.cells]
+    known = [unit for unit in units if unit.cells]
+    strangers = [Found(unit, ()) for unit in units if not unit.cells]
     frozen_last = sorted(known, key=lambda unit: not unit.trainable)
-    strangers = len(known) < len(units)
     for order in (frozen_last, known):
-        if (found := _assign(order, list(blocks), strangers)) is not None:
-            return sorted(found, key=lambda one: known.index(one.recurrent))
+        if (found := _assign(order, list(blocks), bool(strangers))) is not None:
+            return sorted([*found, *strangers], key=lambda one: units.index(one.recurrent))
     have = "; ".join(f"{block.folder} {_shapes(block.arrays)}" for block in blocks) or "none"
     want = "; ".join(f"{unit.name} = {unit.said} of {_units(unit)} units" for unit in known)
     raise FormatError(f"{where}: the config says {want}; the recurrent arrays there are: {have}")
@@ -187,3 +189,22 @@ def _shapes(arrays: Mapping[str, Array]) -> str:
 def recurrents(layers: Sequence[Layer]) -> list[Recurrent]:
     """The recurrent layers of a model, in its order."""
     return [unit for layer in layers for unit in layer.recurrents()]
+
+
+def bias_names(arrays: Mapping[str, Array]) -> list[str]:
+    """The names that the biases of a cell, or of both directions, have or would have."""
+    return [name.replace("recurrent_kernel", "bias") for name in arrays if name.endswith("recurrent_kernel")]
+
+
+def storage_of(arrays: Mapping[str, Array]) -> str:
+    """ "bfloat16" where that is what is stored; float16 NumPy knows by itself."""
+    return "bfloat16" if all(array.dtype == BFLOAT16 for array in arrays.values()) else ""
+
+
+def numbers(array: Array, name: str) -> Array:
+    """A stored array as numbers to compute with; LayoutError where it holds none."""
+    if array.dtype == BFLOAT16:
+        return widened(array.view(np.uint16), "bfloat16")
+    if array.dtype.kind != "f":
+        raise LayoutError(f"{name} is {array.dtype}, which are no floating-point numbers")
+    return array

@@ -63,6 +63,22 @@ def read_layered(root: Group) -> LayeredFile:
     return LayeredFile(version, layers, model, found)
 
 
+def layered_tree(layers: Sequence[StoredLayer], version: Version) -> Group:
+    """The file for `model.load_weights`. Without a version it would be taken for one of Keras 1."""
+    root = Group()
+    root.attrs = {
+        "layer_names": tuple(layer.name for layer in layers),
+        "backend": b"tensorflow",
+        "keras_version": version.text.encode(),
+    }
+    for layer in layers:
+        group = root.make(layer.name)
+        group.attrs["weight_names"] = tuple(name for name, _ in layer.weights)
+        for name, array in layer.weights:
+            group.put(name, array)
+    return root
+
+
 def _model(root: Group) -> list[Layer] | None:
     text = root.attrs.get("model_config")
     if not isinstance(text, str):

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from rnnbridge.catalogue import Judge, JudgeTask
 from rnnbridge.convention import Convention
-from rnnbridge.converters.keras_blocks import Block
+from rnnbridge.converters.keras_blocks import Block, numbers
 from rnnbridge.converters.keras_constructor import arguments, merge_mode
 from rnnbridge.converters.keras_memory import Memory
-from rnnbridge.converters.keras_reading import numbers
 from rnnbridge.converters.keras_rows import LAYER_ROWS, keras_class
 from rnnbridge.converters.keras_source import contents, open_file
 from rnnbridge.errors import Incompatible

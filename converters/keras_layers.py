@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from rnnbridge.catalogue import Live, Settings
 from rnnbridge.convention import Convention
-from rnnbridge.converters.keras_blocks import Block, Found
+from rnnbridge.converters.keras_blocks import BFLOAT16, Block, Found
 from rnnbridge.converters.keras_judges import make_layer
 from rnnbridge.converters.keras_model import Recurrent, recurrent_of
-from rnnbridge.converters.keras_reading import BFLOAT16, Reader
+from rnnbridge.converters.keras_reading import Reader
 from rnnbridge.converters.keras_rows import LAYER_ROWS, row_named
 from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import ArgumentError, Incompatible, MissingExtraError

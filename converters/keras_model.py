@@ -205,6 +205,8 @@ def _cells(entry: dict[str, Any], config: Config) -> tuple[tuple[Cell, ...], str
         if found and all(one is not None for one in found):
             return tuple(one for one in found if one is not None), ""
         return (), f"its cell {cell.get('class_name')} is none of {', '.join(_CELLS)}"
+    if kind in LAYERS:
+        return (), f"it is a class of {entry['module']}, not Keras's own"
     if re.search(r"RNN|LSTM|GRU", kind) or "cell" in config:
         return (), f"{kind} is none of {', '.join(LAYERS)}, RNN and Bidirectional"
     return (), ""

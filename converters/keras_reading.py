@@ -6,26 +6,24 @@ Knows what Keras's settings mean; knows no container.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rnnbridge.activation import Activation
 from rnnbridge.catalogue import Settings
 from rnnbridge.convention import Convention
-from rnnbridge.converters.keras_blocks import Block, Found, units_of
+from rnnbridge.converters.keras_blocks import Block, Found, bias_names, numbers, storage_of, units_of
 from rnnbridge.converters.keras_model import LAYERS
 from rnnbridge.converters.keras_rows import activation_named, row_for
 from rnnbridge.converters.keras_version import Default, Version
 from rnnbridge.errors import ArgumentError, FormatError, LayoutError, SpecError
-from rnnbridge.files.narrow import widened
 from rnnbridge.spec import Direction, Merge, RNNSpec
 from rnnbridge.weights import Assumption, Origin, RNNWeights, stack, stacking_obstacles
 
 Array = NDArray[Any]
-BFLOAT16 = np.dtype("V2")  # HDF5 has no bfloat16; Keras stores its bytes
 _TANH = Default("tanh", "the default of every version of Keras")
 
 
@@ -55,10 +53,12 @@ class Reader:
 
         Raises:
             FormatError: its arrays do not fit each other or what is said of them.
+            SpecError: the file says something of it that no spec can.
+            ArgumentError: the user does.
         """
         try:
             cells = self._bidirectional() if self.found.recurrent.bidirectional else self._cells()
-        except (LayoutError, SpecError) as error:
+        except LayoutError as error:
             raise FormatError(f"layer {self.name!r}: {error}") from error
         if len(cells) == 1:
             return {self.name: cells[0]}
@@ -70,6 +70,8 @@ class Reader:
         said = self.settings.get("keras_version", self.name)
         if said is None:
             return version
+        if not Version(said).numbers:
+            raise ArgumentError(f"setting keras_version={said!r}; it is a version such as 2.1.5, 2.2.4-tf or 3")
         self.evidence.append(f"keras_version={said} was set")
         return Version(said)
 
@@ -155,11 +157,14 @@ class Reader:
         self, said: str, config: Mapping[str, Any], block: Block, arrays: dict[str, Array], direction: Direction
     ) -> RNNWeights:
         kind, reset = self._kind(said, config, block)
-        storage = _storage(arrays)
+        storage = storage_of(arrays)
         arrays = {name: numbers(array, name) for name, array in arrays.items()}
+        if kind.startswith("CuDNN") and "bias" not in arrays:
+            columns = 2 * block.arrays["recurrent_kernel"].shape[1]
+            arrays |= {name: np.zeros(columns, np.float32) for name in bias_names(arrays)}
         row = row_for(kind, reset, block.arrays, self.version.major)
         sizes = row.sizes(arrays, 2 if direction == "bidirectional" else 1)
-        self._check(row, config, sizes, arrays)
+        self._check(row, config, sizes["hidden_size"], arrays)
         spec = RNNSpec(
             cell=row.cell,
             input_size=sizes["input_size"],
@@ -173,38 +178,47 @@ class Reader:
         )
         return RNNWeights(spec, row.read(arrays, spec), self._origin(row, direction, storage))
 
-    def _check(
-        self, row: Convention, config: Mapping[str, Any], sizes: Mapping[str, int], arrays: Mapping[str, Array]
-    ) -> None:
+    def _check(self, row: Convention, config: Mapping[str, Any], hidden: int, arrays: Mapping[str, Array]) -> None:
         units, use_bias = units_of(config), config.get("use_bias")
-        if units is not None and units != sizes["hidden_size"]:
-            raise LayoutError(f"the config says {units} units, and the arrays have {sizes['hidden_size']}")
+        if units is not None and units != hidden:
+            raise LayoutError(f"the config says {units} units, and the arrays have {hidden}")
         if use_bias is not None and bool(use_bias) != (row.bias_of(arrays) != "none"):
             have = "one" if not use_bias else "none"
             raise LayoutError(f"the config says use_bias={use_bias}, and there is {have} among {sorted(arrays)}")
 
-    def _activations(self, kind: str, config: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _activations(self, kind: str, config: Mapping[str, Any]) -> tuple[Activation, ...]:
         if kind.startswith("CuDNN"):
             return ()  # the standard ones: cuDNN has no others
-        version = self.version.major
-        main = activation_named(self.ask("activation", config, _TANH), version)
+        main = self._activation("activation", config, _TANH)
         if kind == "SimpleRNN":
             return (main,)
         if "inner_activation" in config:  # what Keras 1 called it
             config = {**config, "recurrent_activation": config["inner_activation"]}
-        gates = self.ask("recurrent_activation", config, self.version.recurrent_activation())
-        if gates == "hard_sigmoid" and not self.version.text:
+        gates = self._activation("recurrent_activation", config, self.version.recurrent_activation())
+        return (gates, *([main] * (2 if kind == "LSTM" else 1)))
+
+    def _activation(self, key: str, config: Mapping[str, Any], default: Default) -> Activation:
+        value = self.ask(key, config, default)
+        if value == "hard_sigmoid" and not self.version.text:
             raise ArgumentError(
                 f"layer {self.name!r}: hard_sigmoid is clip(0.2 x + 0.5) in Keras 2 and tf_keras and clip(x / 6 + 0.5) "
                 "in Keras 3, and the file does not say which wrote it: set keras_version=2 or keras_version=3 too"
             )
-        return (activation_named(gates, version), *([main] * (2 if kind == "LSTM" else 1)))
+        try:
+            return activation_named(value, self.version.major)
+        except SpecError as error:
+            if value == self.settings.get(key, self.name):
+                raise ArgumentError(f"setting {key}: {error}") from None
+            raise
 
     def _merge(self) -> Merge:
         unit = self.found.recurrent
         config = {} if unit.merge == "" else {"merge_mode": unit.merge}
         value = self.ask("merge_mode", config, Default("concat", "the default; a weights-only file does not say it"))
-        return cast(Merge, "none" if value is None else str(value).lower())
+        merge = "none" if value is None else str(value).lower()
+        if merge not in get_args(Merge) and value == self.settings.get("merge_mode", self.name):
+            raise ArgumentError(f"setting merge_mode={value!r}; it is one of {', '.join(get_args(Merge))}")
+        return cast(Merge, merge)
 
     def _origin(self, row: Convention, direction: Direction, storage: str) -> Origin:
         config = self.found.recurrent.config
@@ -221,30 +235,3 @@ class Reader:
             evidence=tuple(dict.fromkeys(self.evidence)),
             assumptions=tuple(self.assumptions),
         )
-
-
-def _storage(arrays: Mapping[str, Array]) -> str:
-    return "bfloat16" if all(array.dtype == BFLOAT16 for array in arrays.values()) else ""
-
-
-def numbers(array: Array, name: str) -> Array:
-    """A stored array as numbers to compute with; LayoutError where it holds none."""
-    if array.dtype == BFLOAT16:
-        return widened(array.view(np.uint16), "bfloat16")
-    if array.dtype.kind != "f":
-        raise LayoutError(f"{name} is {array.dtype}, which are no floating-point numbers")
-    return array
-
-
-def renamed(weights: Mapping[str, RNNWeights], taken: Mapping[str, Any]) -> tuple[dict[str, RNNWeights], list[str]]:
-    """Give layers names that are not taken yet, and say which were changed."""
-    out: dict[str, RNNWeights] = {}
-    notices = []
-    for name, one in weights.items():
-        free, number = name, 2
-        while free in taken or free in out:
-            free, number = f"{name}#{number}", number + 1
-        if free != name:
-            notices.append(f"there is another layer {name!r}; the second is called {free!r} here")
-        out[free] = RNNWeights(one.spec, one.arrays, replace(one.origin, name=free))
-    return out, notices

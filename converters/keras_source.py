@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from rnnbridge.catalogue import Settings
 from rnnbridge.converters.keras_blocks import Block, Found
 from rnnbridge.converters.keras_hdf5 import LayeredFile, is_layered, read_layered
 from rnnbridge.converters.keras_memory import Memory
-from rnnbridge.converters.keras_reading import Reader, renamed
+from rnnbridge.converters.keras_reading import Reader
 from rnnbridge.converters.keras_v3 import ClassedFile, read_archive, read_classed
+from rnnbridge.errors import SpecError
 from rnnbridge.files.hdf5 import SIGNATURE, Group, read_hdf5
 from rnnbridge.weights import RNNWeights
 
@@ -82,16 +83,32 @@ def contents(file: File, settings: Settings, memory: Memory) -> Contents:
     notices: list[str] = []
     for found in file.found:
         unit = found.recurrent
-        if unit.obstacle:
-            notices.append(
-                f"layer {unit.name!r} ({unit.said}) is not converted: {unit.obstacle}; its arrays are in tensors"
-            )
+        try:
+            if unit.obstacle:
+                raise SpecError(unit.obstacle)
+            read = Reader(found, file.version, settings, memory.of(found)).read()
+        except SpecError as error:
+            notices.append(f"layer {unit.name!r} ({unit.said}) is not converted: {error}; its arrays are in tensors")
             continue
-        cells, changed = renamed(Reader(found, file.version, settings, memory.of(found)).read(), layers)
+        cells, changed = _renamed(read, layers)
         layers |= cells
         carried |= dict.fromkeys(cells, found)
         notices += changed
     return Contents(layers, Carried(file, carried), (*notices, *memory.notices))
+
+
+def _renamed(weights: Mapping[str, RNNWeights], taken: Mapping[str, Any]) -> tuple[dict[str, RNNWeights], list[str]]:
+    """Give layers names that are not taken yet, and say which were changed."""
+    out: dict[str, RNNWeights] = {}
+    notices = []
+    for name, one in weights.items():
+        free, number = name, 2
+        while free in taken or free in out:
+            free, number = f"{name}#{number}", number + 1
+        if free != name:
+            notices.append(f"there is another layer {name!r}; the second is called {free!r} here")
+        out[free] = RNNWeights(one.spec, one.arrays, replace(one.origin, name=free))
+    return out, notices
 
 
 def other_arrays(carried: Carried) -> dict[str, Array]:

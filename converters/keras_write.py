@@ -26,7 +26,7 @@ from rnnbridge.converters.keras_compose import (
     layered_from_classed,
 )
 from rnnbridge.converters.keras_constructor import constructor
-from rnnbridge.converters.keras_hdf5 import LayeredFile, StoredLayer, read_layered
+from rnnbridge.converters.keras_hdf5 import LayeredFile, StoredLayer, layered_tree, read_layered
 from rnnbridge.converters.keras_memory import ATTRIBUTE, Memory, note
 from rnnbridge.converters.keras_model import snake_case, unique
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS, keras_class
@@ -67,8 +67,8 @@ class Ready:
 
     @property
     def kind(self) -> str:
-        """The class of layer."""
-        return keras_class(self.plan.row)
+        """The class of layer, by which its arrays are named."""
+        return keras_class(self.plan.row).removeprefix("CuDNN")
 
 
 def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
@@ -179,10 +179,10 @@ def _whole(carried: Carried, ready: Sequence[Ready], classed: bool, version: Ver
     if isinstance(file, LayeredFile):
         if classed:
             return classed_from_layered(file, file.model or [], new_cells)
-        return _layered_tree(layered_again(file, new_cells), version)
+        return layered_tree(layered_again(file, new_cells), version)
     if classed:
         return classed_again(file, new_cells)
-    return _layered_tree(layered_from_classed(file, file.model or [], new_cells), version)
+    return layered_tree(layered_from_classed(file, file.model or [], new_cells), version)
 
 
 def _alone(ready: Sequence[Ready], classed: bool, version: Version) -> Group:
@@ -199,7 +199,7 @@ def _alone(ready: Sequence[Ready], classed: bool, version: Version) -> Group:
             )
         else:
             stored.append(StoredLayer(name, tuple(layered_cells(name, [kind], cells))))
-    return root if classed else _layered_tree(stored, version)
+    return root if classed else layered_tree(stored, version)
 
 
 def _single_layers(ready: Sequence[Ready]) -> Iterator[tuple[str, str, list[CellArrays]]]:
@@ -212,21 +212,6 @@ def _single_layers(ready: Sequence[Ready]) -> Iterator[tuple[str, str, list[Cell
                 name += "_"
             taken.add(name)
             yield name, one.kind, cells
-
-
-def _layered_tree(layers: Sequence[StoredLayer], version: Version) -> Group:
-    root = Group()
-    root.attrs = {
-        "layer_names": tuple(layer.name for layer in layers),
-        "backend": b"tensorflow",
-        "keras_version": version.text.encode(),
-    }
-    for layer in layers:
-        group = root.make(layer.name)
-        group.attrs["weight_names"] = tuple(name for name, _ in layer.weights)
-        for name, array in layer.weights:
-            group.put(name, array)
-    return root
 
 
 def _opened(tree: Group) -> File:
