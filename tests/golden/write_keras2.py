@@ -24,8 +24,8 @@ FROM_CUDNN = (
 AS_IN_2_2_4 = (
     "Keras 2.3.1 loads this file with load_weights into the topology that Keras 2.2.4 reads in it, spelt out: "
     "hard_sigmoid in LSTM and GRU, GRU(reset_after=False); cuDNN layers become LSTM and GRU(reset_after=True) with "
-    "sigmoid. The real Keras 2.2.4 was run once on this file, by hand: load_model opens it with these defaults, and its "
-    "outputs for the layers that are not cuDNN have the same bits"
+    "sigmoid. The real Keras 2.2.4 was run once on this file, by hand: load_model opens it with these defaults, and "
+    "its outputs for the layers that are not cuDNN have the same bits"
 )
 COMMAND = "python3.7 tests/golden/write_keras2.py"
 FOLDER = Folder(
@@ -112,7 +112,7 @@ def train_one_step(model):
 
 
 def forget_keys(path):
-    """Edit a file so that only Keras 2.2.4's defaults tell what it means: its version, neither key that changed later."""
+    """Edit a file so that only Keras 2.2.4's defaults tell what it means: its version, no key that changed later."""
     with h5py.File(path, "r+") as file:
         config = _without_new_keys(json.loads(file.attrs["model_config"].decode("utf8")))
         file.attrs["model_config"] = json.dumps(config).encode("utf8")
