@@ -1,10 +1,13 @@
 // The C interface: checks pointers and struct sizes, turns exceptions into statuses. No computation happens
 // here.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <string>
 
+#include "backward.h"
 #include "build_info.h"
 #include "error.h"
 #include "forward.h"
@@ -46,20 +49,26 @@ rnb_status guarded(const Body& body) noexcept {
   }
 }
 
-// struct_size as the caller set it, checked: at least what version 1 had, and nothing but zeros beyond what
-// we know.
+// What a caller's struct says, as the one that this library knows: fields that an older caller's lacks are
+// zero, and what a newer one has beyond ours must be. `oldest` is its size in version 1.
 template <class Struct>
-void check_struct(const char* name, const Struct* given) {
+Struct known(const char* name, const Struct* given, size_t oldest = sizeof(Struct)) {
   require(given != nullptr, name, " is NULL");
   const size_t size = given->struct_size;
-  require(size >= sizeof(Struct), name, ".struct_size is ", size, "; this library's ", name, " has ",
-          sizeof(Struct), " bytes");
-  const char* bytes = reinterpret_cast<const char*>(given);
+  require(size >= oldest, name, ".struct_size is ", size, "; this library's ", name, " has ", sizeof(Struct),
+          " bytes");
   require(size <= 65536, name, ".struct_size is ", size, "; no ", name, " is that long");
+  const char* bytes = reinterpret_cast<const char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i])
       fail(RNB_UNSUPPORTED, name, " sets a field that this library does not know; use a newer one");
+  Struct copy{};
+  std::memcpy(&copy, given, std::min(size, sizeof copy));
+  return copy;
 }
+
+constexpr size_t kOldestSizes = offsetof(rnb_sizes, tape_nbytes);
+constexpr size_t kOldestForward = offsetof(rnb_forward_args, tape);
 
 void check_aligned(const char* name, const void* pointer) {
   require(pointer != nullptr, name, " is NULL");
@@ -67,13 +76,26 @@ void check_aligned(const char* name, const void* pointer) {
           RNB_ALIGNMENT, " bytes");
 }
 
-void check_weights(const rnb_plan& plan, const rnb_weights& w) {
-  const int64_t each = plan.spec.bias == RNB_BIAS_NONE ? 2 : plan.spec.bias == RNB_BIAS_SINGLE ? 3 : 4;
+void check_count(const rnb_plan& plan, const char* name, size_t count) {
+  const int64_t each = plan.spec.arrays_per_direction();
   const int64_t expected = plan.spec.num_layers * plan.spec.directions() * each;
-  require(w.count == size_t(expected), "weights.count is ", w.count, "; this spec has ", expected,
-          " arrays, ", each, " per layer and direction");
+  require(count == size_t(expected), name, " is ", count, "; this spec has ", expected, " arrays, ", each,
+          " per layer and direction");
+}
+
+void check_weights(const rnb_plan& plan, const rnb_weights& w) {
+  check_count(plan, "weights.count", w.count);
   require(w.arrays != nullptr, "weights.arrays is NULL");
   for (size_t i = 0; i < w.count; ++i) require(w.arrays[i] != nullptr, "weights.arrays[", i, "] is NULL");
+}
+
+void check_training(const rnb_plan& plan, const rnb_forward_args& a) {
+  require(plan.training, "tape is given, but the plan was made without RNB_PLAN_TRAINING");
+  check_aligned("tape", a.tape);
+  require(a.y || !plan.spec.concatenates(), "y is NULL; with a tape it must be given, backward reads it");
+  require(!(a.h0 && a.h0 == a.hn) && !(a.c0 && a.c0 == a.cn),
+          "hn is h0 or cn is c0; with a tape they must be apart, backward reads the initial states");
+  require(a.dropout >= 0 && a.dropout <= 1, "dropout is ", a.dropout, "; accepted are 0 to 1");
 }
 
 void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
@@ -83,6 +105,18 @@ void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
   require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
   require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.cn),
           "c0 and cn are for an LSTM only; they must be NULL");
+  if (a.tape) check_training(plan, a);
+}
+
+void check_backward(const rnb_plan& plan, const rnb_backward_args& a) {
+  check_aligned("packed", a.packed);
+  check_aligned("workspace", a.workspace);
+  check_aligned("tape", a.tape);
+  require(a.x != nullptr, "x is NULL");
+  require(a.y || !plan.spec.concatenates(), "y is NULL; backward reads the forward's y");
+  require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
+  require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.dcn && !a.dc0),
+          "c0, dcn and dc0 are for an LSTM only; they must be NULL");
 }
 
 }  // namespace
@@ -101,10 +135,11 @@ const char* rnb_last_error(void) { return last_error.c_str(); }
 
 rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags, rnb_plan** plan) {
   return guarded([&] {
-    check_struct("rnb_spec", spec);
+    const rnb_spec given = known("rnb_spec", spec);
     require(plan != nullptr, "plan is NULL");
-    require(flags == 0, "flags is ", flags, "; this library knows none");
-    *plan = new rnb_plan(rnb::Spec(*spec), T, N, rnb::active_kernels());
+    require(flags <= (RNB_PLAN_TRAINING | RNB_PLAN_RECOMPUTE) && flags != RNB_PLAN_RECOMPUTE, "flags is ",
+            flags, "; accepted are 0, 1 (training) and 3 (training that recomputes)");
+    *plan = new rnb_plan(rnb::Spec(given), T, N, flags, rnb::active_kernels());
   });
 }
 
@@ -113,29 +148,44 @@ void rnb_plan_destroy(rnb_plan* plan) { delete plan; }
 rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_sizes", sizes);
-    sizes->packed_nbytes = size_t(plan->packed_nbytes);
-    sizes->workspace_nbytes = size_t(plan->workspace_nbytes);
+    rnb_sizes all = known("rnb_sizes", sizes, kOldestSizes);
+    all.packed_nbytes = size_t(plan->packed_nbytes);
+    all.workspace_nbytes = size_t(plan->workspace_nbytes);
+    all.tape_nbytes = size_t(plan->tape_nbytes);
+    std::memcpy(sizes, &all, std::min(all.struct_size, sizeof all));
   });
 }
 
 rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* packed) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_weights", weights);
-    check_weights(*plan, *weights);
+    const rnb_weights given = known("rnb_weights", weights);
+    check_weights(*plan, given);
     check_aligned("packed", packed);
-    rnb::pack(*plan, weights->arrays, packed);
+    rnb::pack(*plan, given.arrays, packed);
   });
 }
 
 rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_forward_args", args);
+    const rnb_forward_args given = known("rnb_forward_args", args, kOldestForward);
     if (plan->N == 0) return;
-    check_forward(*plan, *args);
-    rnb::forward(*plan, *args);
+    check_forward(*plan, given);
+    rnb::forward(*plan, given);
+  });
+}
+
+rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    const rnb_backward_args given = known("rnb_backward_args", args);
+    require(plan->training, "the plan was made without RNB_PLAN_TRAINING");
+    if (given.dweights) check_count(*plan, "dweights_count", given.dweights_count);
+    require(given.accumulate <= (RNB_ACCUMULATE_WEIGHTS | RNB_ACCUMULATE_INPUTS), "accumulate is ",
+            given.accumulate, "; its bits are 1 (weights) and 2 (inputs)");
+    if (plan->N > 0) check_backward(*plan, given);
+    rnb::backward(*plan, given);
   });
 }
 

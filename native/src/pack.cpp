@@ -5,15 +5,9 @@
 namespace rnb {
 namespace {
 
-// For each panel of weight_ih, the gate it holds (index into ifgo / rzn). A GRU's n comes first, so that the
-// slots n r z q are W's n r z and U's r z q, both contiguous.
 constexpr int kLstmGates[] = {0, 1, 2, 3};
 constexpr int kGruGates[] = {2, 0, 1};
 constexpr int kRnnGates[] = {0};
-
-const int* input_gates(const Spec& s) {
-  return s.cell == RNB_CELL_LSTM ? kLstmGates : s.cell == RNB_CELL_GRU ? kGruGates : kRnnGates;
-}
 
 // One panel: rows `row`.. of a [*, K] matrix become columns; columns past `valid` are zero.
 template <class T>
@@ -61,9 +55,26 @@ void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
   }
 }
 
+// weight [G*H, K] -> [u over K][G*H'][j]: its rows, gate order[0] first, in pieces of a panel's width.
 template <class T>
-void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
+void pack_transposed(const Spec& s, const T* weight, int64_t K, const int* order, T* packed) {
+  const int64_t H = s.hidden_size, hidden = s.padded(H);
+  for (int64_t k = 0; k < K; k += kPanel<T>) {
+    const int64_t valid = std::min(kPanel<T>, K - k);
+    for (int gate = 0; gate < s.gates(); ++gate) {
+      for (int64_t unit = 0; unit < hidden; ++unit, packed += kPanel<T>) {
+        const int64_t count = unit < H ? valid : 0;
+        if (count) std::copy_n(weight + (order[gate] * H + unit) * K + k, count, packed);
+        std::fill(packed + count, packed + kPanel<T>, T(0));
+      }
+    }
+  }
+}
+
+template <class T>
+void pack_typed(const rnb_plan& plan, const void* const* arrays, T* packed) {
   constexpr int kCanonical[] = {0, 1, 2, 3};
+  const Spec& s = plan.spec;
   const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
     for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
@@ -72,17 +83,25 @@ void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
       pack_matrix(s, array(0), s.layer_input_size(layer), input_gates(s), packed + at.weight_ih);
       pack_matrix(s, array(1), s.hidden_size, kCanonical, packed + at.weight_hh);
       pack_bias(s, array(2), array(3), packed + at.bias);
+      if (!plan.training) continue;
+      const PackedTransposed back = packed_transposed(s, layer, d);
+      pack_transposed(s, array(1), s.hidden_size, kCanonical, packed + back.weight_hh);
+      pack_transposed(s, array(0), s.layer_input_size(layer), input_gates(s), packed + back.weight_ih);
     }
   }
 }
 
 }  // namespace
 
+const int* input_gates(const Spec& s) {
+  return s.cell == RNB_CELL_LSTM ? kLstmGates : s.cell == RNB_CELL_GRU ? kGruGates : kRnnGates;
+}
+
 void pack(const rnb_plan& plan, const void* const* arrays, void* packed) {
   if (plan.spec.dtype == RNB_DTYPE_FLOAT32)
-    pack_typed(plan.spec, arrays, static_cast<float*>(packed));
+    pack_typed(plan, arrays, static_cast<float*>(packed));
   else
-    pack_typed(plan.spec, arrays, static_cast<double*>(packed));
+    pack_typed(plan, arrays, static_cast<double*>(packed));
 }
 
 }  // namespace rnb

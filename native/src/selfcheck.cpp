@@ -69,11 +69,14 @@ struct Problem {
     if (which.kind == Kind::kInput) {
       const T* pointers[kMaxRows];
       for (int64_t r = 0; r < kMaxRows; ++r) pointers[r] = x.data() + r * kInput;
-      return k.input({pointers, rows, kInput, weights.data(), bias.data(), pre.data(), unit_stride, kUnits,
-                      which.gates, which.slots});
+      int64_t places[kMaxRows];
+      for (int64_t r = 0; r < kMaxRows; ++r) places[r] = rows - 1 - r;
+      return k.input({pointers, places, rows, kInput, weights.data(), bias.data(), pre.data(), unit_stride,
+                      kUnits, which.gates, which.slots});
     }
-    const StepArgs<T> s{h.data(), h_next.data(),  c.data(),   reset_h.data(), kStride, rows,
-                        kHidden,  weights.data(), pre.data(), unit_stride,    kUnits,  activations};
+    const StepArgs<T> s{h.data(),       h_next.data(), c.data(),    c.data(), reset_h.data(),
+                        kStride,        kStride,       true,        rows,     kHidden,
+                        weights.data(), pre.data(),    unit_stride, kUnits,   activations};
     switch (which.kind) {
       case Kind::kLstm:
         return k.lstm(s);

@@ -30,7 +30,8 @@ struct Gathered {
 };
 
 // Neighbouring panels: weights are `b_stride` elements apart, the columns of C `c_stride`; rows of C
-// `row_stride`. A bias is contiguous over panels and replaces C's first contents; NULL keeps them.
+// `row_stride`, in the order of `places` if it is not NULL. A bias is contiguous over panels and replaces C's
+// first contents; NULL keeps them.
 template <class T>
 struct Panels {
   const T* b;
@@ -38,6 +39,7 @@ struct Panels {
   T* c;
   int64_t c_stride;
   int64_t row_stride;
+  const int64_t* places;
   const T* bias;
   int count;
 };
@@ -51,17 +53,19 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
   RNB_UNROLL(8)
   for (int i = 0; i < MR; ++i) a[i] = rows(row + i);
   const T* b = p.b + panel * p.b_stride + column;
-  T* c = p.c + row * p.row_stride + panel * p.c_stride + column;
-  const bool from_bias = p.bias && k0 == 0;
-  const T* init = from_bias ? p.bias + panel * kPanel<T> + column : c;
-  const int64_t init_row = from_bias ? 0 : p.row_stride, init_panel = from_bias ? kPanel<T> : p.c_stride;
+  T* c[MR];
+  RNB_UNROLL(8)
+  for (int i = 0; i < MR; ++i)
+    c[i] = p.c + (p.places ? p.places[row + i] : row + i) * p.row_stride + panel * p.c_stride + column;
+  const T* bias = p.bias && k0 == 0 ? p.bias + panel * kPanel<T> + column : nullptr;
+  const int64_t init_panel = bias ? kPanel<T> : p.c_stride;
 
   Vec<T> acc[MR][NV];
   RNB_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
     RNB_UNROLL(8)
     for (int j = 0; j < NV; ++j)
-      acc[i][j] = load(init + i * init_row + j / kPanelVectors * init_panel + j % kPanelVectors * L);
+      acc[i][j] = load((bias ? bias : c[i]) + j / kPanelVectors * init_panel + j % kPanelVectors * L);
   }
   const T* b_of[(NV + kPanelVectors - 1) / kPanelVectors];
   RNB_UNROLL(8)
@@ -83,7 +87,7 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
   for (int i = 0; i < MR; ++i) {
     RNB_UNROLL(8)
     for (int j = 0; j < NV; ++j)
-      store(c + i * p.row_stride + j / kPanelVectors * p.c_stride + j % kPanelVectors * L, acc[i][j]);
+      store(c[i] + j / kPanelVectors * p.c_stride + j % kPanelVectors * L, acc[i][j]);
   }
 }
 
