@@ -64,13 +64,13 @@ TapeLayout tape_layout(const rnb_plan& p) {
 
 TrainingForwardLayout training_forward_layout(const rnb_plan& p) {
   const Spec& s = p.spec;
-  const bool stacked = s.num_layers > 1;
+  const Bytes dropped = (Bytes(kChunkRows) + p.N) * p.inner_width * s.element_size();
+  TrainingForwardLayout t{};
   Arena arena;
   arena.take(workspace_layout(p).training);
-  TrainingForwardLayout t;
   t.offsets = arena.take((Bytes(p.T) + 1) * 8);
-  for (int64_t& dropped : t.dropped)
-    dropped = arena.take(stacked ? (Bytes(kChunkRows) + p.N) * p.inner_width * s.element_size() : Bytes(0));
+  for (int64_t d = 0; d < s.directions(); ++d)
+    t.dropped[d] = arena.take(s.num_layers > 1 ? dropped : Bytes(0));
   t.nbytes = arena.nbytes();
   return t;
 }
