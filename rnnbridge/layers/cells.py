@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
-
-import numpy as np
 
 from rnnbridge.errors import ArgumentError
+from rnnbridge.layers.initial import drawn
 from rnnbridge.layers.layer import Layer
 from rnnbridge.spec import Bias, Reset, RNNSpec
 from rnnbridge.weights import RNNWeights
 
 
 class LSTM(Layer):
-    """An LSTM with new weights, drawn from U(-1/sqrt(H), 1/sqrt(H)) as PyTorch does.
+    """An LSTM with new weights.
 
     Args:
         input_size: I.
@@ -22,8 +20,11 @@ class LSTM(Layer):
         num_layers: L.
         bidirectional: run both directions and concatenate their outputs, forward first.
         bias: "none", "single" or "double" (b_ih and b_hh, as cuDNN and PyTorch have).
-        dropout: between layers, in training only.
-        seed: of the weights; None draws others each time.
+        dropout: the part of the features dropped between layers, in training only.
+        init: how weights are drawn: "pytorch", U(-1/sqrt(H), 1/sqrt(H)); "keras", Glorot-uniform input and orthogonal
+            recurrent weights, zero biases and a forget bias of one; "orthogonal", PyTorch's with each gate's recurrent
+            matrix orthogonal.
+        seed: of the weights and of dropout; None draws others each time.
         dtype: "float32" or "float64".
         batch_first: sequences are [N, T, .] instead of [T, N, .].
 
@@ -41,6 +42,7 @@ class LSTM(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: str = "float32",
         batch_first: bool = False,
@@ -53,7 +55,7 @@ class LSTM(Layer):
             direction="bidirectional" if bidirectional else "forward",
             bias=bias,
         )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class GRU(Layer):
@@ -76,6 +78,7 @@ class GRU(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: str = "float32",
         batch_first: bool = False,
@@ -89,7 +92,7 @@ class GRU(Layer):
             bias=bias,
             reset=reset,
         )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class RNN(Layer):
@@ -111,6 +114,7 @@ class RNN(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: str = "float32",
         batch_first: bool = False,
@@ -124,16 +128,20 @@ class RNN(Layer):
             bias=bias,
             activations=(activation,),  # type: ignore[arg-type]  # read by Activation.parse
         )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
 
 
-def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
+def layer(
+    weights: RNNWeights, batch_first: bool | None = None, *, dropout: float = 0.0, seed: int | None = None
+) -> Layer:
     """A runnable layer from weights, e.g. of `rb.load`; it owns copies of them.
 
     Args:
         weights: the layer; `weights.astype("float64")` makes it run in double precision.
         batch_first: whether sequences are [N, T, .]. None means [T, N, .], with a warning if the source had the other
             order.
+        dropout: between layers, in training only.
+        seed: of dropout; None draws another each time.
 
     Raises:
         Incompatible: with every reason why the engine does not run this layer.
@@ -150,13 +158,4 @@ def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
             "rb.layer(weights, batch_first=True) or batch_first=False",
             stacklevel=2,
         )
-    return Layer(weights, batch_first=bool(batch_first))
-
-
-def _drawn(spec: RNNSpec, seed: Any, dtype: str) -> RNNWeights:
-    if dtype not in ("float32", "float64"):
-        raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
-    generator = np.random.default_rng(seed)
-    bound = 1 / np.sqrt(spec.hidden_size)
-    arrays = {name: generator.uniform(-bound, bound, shape) for name, shape in spec.weight_shapes().items()}
-    return RNNWeights(spec, {name: array.astype(dtype) for name, array in arrays.items()})
+    return Layer(weights, batch_first=bool(batch_first), dropout=dropout, seed=seed)

@@ -1,0 +1,77 @@
+"""A layer's weights: arrays that it owns, written in place until they are frozen, and how the engine gets them.
+
+Knows plans, no sequences.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.engine import Plan, aligned_empty, borrowed
+from rnnbridge.weights import RNNWeights
+
+Array = NDArray[Any]
+
+
+class Parameters:
+    """Copies of the arrays of `weights`, packed anew for every call until they are frozen.
+
+    Attributes:
+        arrays: name -> array.
+        packed: the packed weights of a frozen layer, for evaluation; None until then.
+    """
+
+    def __init__(self, weights: RNNWeights) -> None:
+        self.spec, self.dtype = weights.spec, weights.dtype
+        self.arrays = {name: array.copy() for name, array in weights.arrays.items()}
+        self.packed: Array | None = None
+        self._plan = Plan(self.spec, T=1, N=1, dtype=self.dtype)
+        self._training_plan: Plan | None = None
+        self._trained: Array | None = None
+        self._generation = 0
+
+    def freeze(self) -> None:
+        """Make the arrays read-only and pack them once."""
+        for array in self.arrays.values():
+            array.flags.writeable = False
+        if self.packed is None:
+            self.packed = self._plan.pack(self.arrays)
+
+    def pack(self) -> Array:
+        """The packed weights as they are now, for as long as the caller likes."""
+        return self._plan.pack(self.arrays) if self.packed is None else self.packed
+
+    @contextlib.contextmanager
+    def evaluated(self) -> Iterator[Array]:
+        """The packed weights for one evaluation."""
+        if self.packed is not None:
+            yield self.packed
+            return
+        with borrowed(self._plan.packed_nbytes) as (scratch,):
+            yield self._plan.pack(self.arrays, out=scratch)
+
+    def trained(self) -> tuple[Array, int]:
+        """The packed weights for one training call, forward or backward, and the number of their generation.
+
+        The generation is another one whenever the weights are other ones than at the last call.
+        """
+        if self._training_plan is None:
+            self._training_plan = Plan(self.spec, T=1, N=1, training=True, dtype=self.dtype)
+        if self._trained is None or self.packed is None:
+            self._pack_for_training(self._training_plan)
+        assert self._trained is not None
+        return self._trained, self._generation
+
+    def _pack_for_training(self, plan: Plan) -> None:
+        with borrowed(plan.packed_nbytes) as (scratch,):
+            plan.pack(self.arrays, out=scratch)
+            if self._trained is None or not np.array_equal(scratch.view(np.uint64), self._trained.view(np.uint64)):
+                # Not over the old ones: another thread's call may still read them.
+                self._trained = aligned_empty(plan.packed_nbytes)
+                self._trained[:] = scratch
+                self._generation += 1
