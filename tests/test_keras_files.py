@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.files.hdf5 import read_hdf5
 from tests.tolerance import run_reference
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -129,6 +130,30 @@ def test_a_file_never_makes_us_open_another_or_run_out(
         change(file, str(elsewhere))
     with pytest.raises(rb.FormatError, match=word):
         rb.load(path)
+
+
+@pytest.mark.parametrize("factor", [2, 1 << 18])
+def test_a_text_that_claims_to_be_longer_than_it_is(factor: int, tmp_path: Path) -> None:
+    """The C library believes such a length: it reads beyond the text, or for ten seconds."""
+    content = EVERY_KIND[0].read_bytes()
+    with h5py.File(EVERY_KIND[0]) as file:
+        length = len(file.attrs["model_config"])
+    at = content.index(length.to_bytes(4, "little"), content.index(b"model_config"))
+    path = tmp_path / "longer.h5"
+    path.write_bytes(content[:at] + (length * factor).to_bytes(4, "little") + content[at + 4 :])
+    with pytest.raises(rb.FormatError, match=r"longer\.h5.*is not in the heap"):
+        rb.load(path)
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_text_attributes_of_every_form(newest: bool, tmp_path: Path) -> None:
+    """Old and new object headers, one text and many, more than one block of attributes."""
+    given: dict[str, Any] = {f"a{k}": "x" * 41 * k for k in range(7)} | {"list": ["one", "", "zwölf"], "empty": ""}
+    with h5py.File(tmp_path / "texts.h5", "w", libver="latest" if newest else None) as file:
+        for key, value in given.items():
+            file.attrs[key] = value
+    read = read_hdf5(tmp_path / "texts.h5", "texts").attrs
+    assert read == {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
 
 
 # Files that contradict themselves.
