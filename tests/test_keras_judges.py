@@ -1,4 +1,4 @@
-"""Keras as judge of its own files: every kind of layer, from other states, with lengths 0..T; and what it cannot run."""
+"""Keras as judge of its own files: every kind of layer, from other states, with lengths 0..T; and what it cannot."""
 
 from __future__ import annotations
 
