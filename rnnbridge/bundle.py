@@ -34,7 +34,8 @@ def load(
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
     path = Path(path)
-    chosen = find_format(path) if format is None else format_named(format)
+    head = _head_of(path)
+    chosen = find_format(path, head) if format is None else format_named(format)
     asked = Settings.of(settings)
     try:
         bundle = chosen.read(path, asked)
@@ -76,7 +77,7 @@ def save(
     """
     path = Path(path)
     chosen = format_for(path, format)
-    bundle = what if isinstance(what, Bundle) else Bundle({what.origin.name or "rnn": what}, format="memory")
+    bundle = _as_bundle(what)
     with replacing(path, overwrite=overwrite) as draft:
         return write(bundle, draft, chosen, batch_first=batch_first, settings=settings)
 
@@ -121,25 +122,16 @@ def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch
     Raises:
         Incompatible: the framework cannot hold the layer, or `into` is another one.
     """
+    if not isinstance(weights, RNNWeights):
+        raise ArgumentError(f"{type(weights).__name__} is not RNNWeights; take one layer of a bundle: bundle['name']")
     known = catalogue().live
     if framework not in known:
         raise ArgumentError(f"unknown framework {framework!r}; live layers can be made for {', '.join(known)}")
     return known[framework].write(weights, into, batch_first)
 
 
-def find_format(path: Path) -> Format:
-    """The format of a file, from its content.
-
-    Raises:
-        FileAccessError, FormatError: as `load` says.
-    """
-    if path.is_dir():
-        raise FormatError(f"{path} is a folder; rnnbridge reads files")
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+def find_format(path: Path, head: bytes) -> Format:
+    """The format of a file, from its content. Raises FormatError for one that no format knows."""
     for candidate in catalogue().formats.values():
         if candidate.sniff(path, head):
             return candidate
@@ -171,6 +163,27 @@ def format_named(name: str) -> Format:
     if name not in known:
         raise ArgumentError(f"unknown format {name!r}; known: {', '.join(known)}")
     return known[name]
+
+
+def _head_of(path: Path) -> bytes:
+    if path.is_dir():
+        raise FormatError(f"{path} is a folder; rnnbridge reads files")
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _as_bundle(what: RNNWeights | Bundle) -> Bundle:
+    if isinstance(what, Bundle):
+        return what
+    if isinstance(what, RNNWeights):
+        return Bundle({what.origin.name or "rnn": what}, format="memory")
+    raise ArgumentError(
+        f"{type(what).__name__} cannot be saved; save() takes RNNWeights or a Bundle "
+        "(rb.from_framework(layer) makes weights of a framework's layer)"
+    )
 
 
 def _live_for(layer: Any) -> Live:

@@ -5,6 +5,7 @@ Letters: T time, N batch, I input size, H hidden size, P projection size, G gate
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
@@ -28,6 +29,11 @@ STANDARD_ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "lstm": (Activation("sigmoid"), Activation("tanh"), Activation("tanh")),
     "gru": (Activation("sigmoid"), Activation("tanh")),
 }
+
+
+def suffix_of(layer: int, direction: int) -> str:
+    """The end of a canonical array's name: "_l0", "_l1_reverse"."""
+    return f"_l{layer}{'_reverse' * direction}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +80,12 @@ class RNNSpec:
     output_order: OutputOrder = "input"
 
     def __post_init__(self) -> None:
+        for name in ("input_size", "hidden_size", "num_layers", "proj_size"):
+            object.__setattr__(self, name, _plain_int(getattr(self, name)))
         wrong = list(_check_words(self)) + list(_check_sizes(self))
         if not wrong:
             given: Sequence[str | Activation] = self.activations or STANDARD_ACTIVATIONS.get(self.cell, ())
+            given = (given,) if isinstance(given, str | Activation) else given
             object.__setattr__(self, "activations", tuple(Activation.parse(one) for one in given))
             wrong += _check_cell(self)
         if wrong:
@@ -116,7 +125,7 @@ class RNNSpec:
         """(layer, direction, suffix) in state order, the suffix as in `weight_ih_l0_reverse`."""
         for layer in range(self.num_layers):
             for direction in range(self.num_directions):
-                yield layer, direction, f"_l{layer}{'_reverse' * direction}"
+                yield layer, direction, suffix_of(layer, direction)
 
     def tensor_shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
         """Base name -> shape of the arrays of one layer and direction."""
@@ -173,6 +182,14 @@ _WORDS: dict[str, Any] = {
 }
 
 
+def _plain_int(value: Any) -> Any:
+    """A whole number of any kind, NumPy's too, as an int; everything else unchanged, for the check to name."""
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value
+
+
 def _check_words(spec: RNNSpec) -> Iterator[str]:
     for name, literal in _WORDS.items():
         if getattr(spec, name) not in get_args(literal):
@@ -189,8 +206,10 @@ def _check_sizes(spec: RNNSpec) -> Iterator[str]:
             yield f"{name} is {value!r}; it is a whole number of at least {least}"
     for name in ("clip", "cell_clip", "proj_clip"):
         value = getattr(spec, name)
-        if value is not None and not value > 0:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             yield f"{name} is {value!r}; it is a number above 0, or None"
+    if not isinstance(spec.peephole, bool):
+        yield f"peephole is {spec.peephole!r}; it is True or False"
 
 
 def _check_cell(spec: RNNSpec) -> list[str]:

@@ -41,7 +41,6 @@ ORIGIN = Origin(
     padding="repeat",
     evidence=("one sentence", "another"),
     assumptions=(rb.Assumption("recurrent_activation", "sigmoid", "the file does not say it"),),
-    rewrites=("flip",),
 )
 
 
