@@ -180,7 +180,7 @@ def test_threads_are_set_and_refused() -> None:
         (_native, "CONSTANTS", {"sigmoid": ()}, "words for activation"),
         (_native, "ABI_VERSION", 99, "needs 99"),
         (_native, "STRUCTS", {"rnb_spec": ctypes.c_int}, "struct sizes"),
-        (_native, "_package_version", lambda: "0.0.7", "this package is 0.0.7"),
+        (_native, "version_of", lambda: "0.0.7", "this package is 0.0.7"),
         (interface, "FUNCTIONS", {"rnb_teleport": (None, ())}, "no function rnb_teleport"),
     ],
 )
