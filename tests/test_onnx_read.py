@@ -13,8 +13,8 @@ from rnnbridge.weights import RNNWeights
 from tests.onnx_models import is_judged_right, model_of, node_of, stored
 from tests.samples import CELLS, H, spec_of, weights_of
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed: its converter goes untested")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: ONNX models go unjudged")
 from onnx import helper, numpy_helper  # noqa: E402
 
 LSTM = weights_of(spec_of("lstm"))
