@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rnnbridge.activation import Activation
 from rnnbridge.bundle import load
 from rnnbridge.catalogue import catalogue
+from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible
 from rnnbridge.rewrite import plan
 from rnnbridge.spec import RNNSpec
@@ -58,6 +59,7 @@ class LayerInspection:
         dtype: what the numbers are stored in.
         evidence: what in the file decided the reading.
         assumptions: what the file does not say.
+        rewrites: what was done to the numbers on reading, beyond moving them.
         holders: every framework of the catalogue.
     """
 
@@ -175,9 +177,14 @@ def inspect(path: str | os.PathLike[str], settings: Mapping[str, str] | None = N
     )
 
 
+def row_of(weights: RNNWeights) -> Convention | None:
+    """The row that a layer was read with; None for a row of the user's own, or weights from nowhere."""
+    return catalogue().rows.get(weights.origin.convention)
+
+
 def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
     spec, origin = weights.spec, weights.origin
-    row = catalogue().rows.get(origin.convention)
+    row = row_of(weights)
     z = row.z if row else "keeps"
     return LayerInspection(
         name=name,
@@ -194,7 +201,7 @@ def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
         num_parameters=weights.num_parameters,
         evidence=origin.evidence,
         assumptions=origin.assumptions,
-        rewrites=origin.rewrites,
+        rewrites=row.rewrites if row else (),
         holders=tuple(_holders(weights)),
     )
 

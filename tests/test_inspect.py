@@ -13,6 +13,8 @@ from rnnbridge import tables
 from rnnbridge.catalogue import catalogue
 from rnnbridge.errors import ArgumentError
 from rnnbridge.inspection import inspect
+from rnnbridge.proof import verify
+from tests import standin
 from tests.samples import spec_of, weights_of
 from tests.standin import standins, write_file
 
@@ -71,14 +73,16 @@ def test_it_is_data(file: Path) -> None:
 
 
 def test_a_source_where_z_takes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests import standin
-
     turned = standin._row("gru", "rzn", reset=("after",), z="takes", activations=(("sigmoid",), ("tanh",)))
     monkeypatch.setattr(standin, "ROWS", (turned, standin.ROWS[0]))
     standin.install(monkeypatch, standin.plain_format("plain"))
     layer = inspect(file).layers[0]
+    assert layer.rewrites == ("flip update gate",)
     assert layer.gru_class == "reset after, z takes"
     assert layer.formula[1] == "h' = (1 - z) h + z n"
+    said = [str(rewrite) for rewrite in verify(file, file).rewrites]
+    for side in ("source", "target"):
+        assert f"after: flip update gate, on reading the {side} (same bits on the way back)" in said
 
 
 def test_every_row_and_format_of_the_real_catalogue_prints() -> None:

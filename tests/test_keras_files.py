@@ -14,7 +14,7 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.files.hdf5 import read_hdf5
-from tests.tolerance import run_reference
+from rnnbridge.proof.tolerance import run_reference
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = Path(__file__).parent.parent / "examples" / "gpu_model.h5"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.proof.tolerance import expectation, run_reference
 from rnnbridge.spec import RNNSpec
 from tests.samples import CELLS, inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance, run_reference
 
 PACKAGES = ("keras", "tf_keras")
 I, H = 5, 3
@@ -56,7 +56,7 @@ def test_a_layer_is_read(keras: Any, make: Callable[[Any], Any]) -> None:
     x = inputs_of(weights.spec, 3).x
     exact = run_reference(weights.spec, weights.arrays, x)["y"]
     y = np.asarray(layer(x.transpose(1, 0, 2))).transpose(1, 0, 2)
-    assert np.abs(y - exact).max() <= float32_tolerance(weights.spec, weights.arrays, x)["y"]
+    assert np.abs(y - exact).max() <= expectation(weights.spec, weights.arrays, x).tolerance["y"]
     assert weights.origin.convention.endswith(f"@{3 if keras.__name__ == 'keras' else 2}")
     assert not weights.origin.assumptions
 
@@ -69,7 +69,7 @@ def test_a_cell_is_read(keras: Any, kind: str) -> None:
     tensor = keras.ops.convert_to_tensor if hasattr(keras, "ops") else keras.backend.constant
     _, after = cell(tensor(given.x[0]), [tensor(state[0]) for state in (given.h0, given.c0) if state is not None])
     exact = run_reference(weights.spec, weights.arrays, given.x, given.h0, given.c0)["h"][0]
-    allowed = float32_tolerance(weights.spec, weights.arrays, given.x, given.h0, given.c0)["h"]
+    allowed = expectation(weights.spec, weights.arrays, given.x, given.h0, given.c0).tolerance["h"]
     assert np.abs(np.asarray(after[0]) - exact).max() <= allowed
 
 
@@ -89,7 +89,8 @@ def test_a_layer_is_made(spec: RNNSpec) -> None:
     x = inputs_of(spec, 3).x
     y = np.asarray(rb.to_framework(weights, "keras")(x.transpose(1, 0, 2))).transpose(1, 0, 2)
     assert (
-        np.abs(y - run_reference(spec, weights.arrays, x)["y"]).max() <= float32_tolerance(spec, weights.arrays, x)["y"]
+        np.abs(y - run_reference(spec, weights.arrays, x)["y"]).max()
+        <= expectation(spec, weights.arrays, x).tolerance["y"]
     )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.proof.tolerance import expected, run_reference
+from rnnbridge.proof.tolerance import expectation, run_reference
 from tests.samples import spec_of
 
 pytestmark = pytest.mark.network
@@ -124,7 +124,7 @@ def test_shakkala_gives_tf_keras_own_outputs(shakkala: Path, name: str) -> None:
         x = np.random.default_rng(1).standard_normal((11, 3, spec.input_size)).astype("float32")
         y = np.asarray(model.get_layer(layer)(x.transpose(1, 0, 2))).transpose(1, 0, 2)
         exact = run_reference(spec, weights.arrays, x)["y"]
-        assert np.abs(y - exact).max() <= expected(spec, weights.arrays, x).tolerance["y"]
+        assert np.abs(y - exact).max() <= expectation(spec, weights.arrays, x).tolerance["y"]
 
 
 def old_gru(keras: Any) -> type:

@@ -17,10 +17,10 @@ import pytest
 import rnnbridge as rb
 from rnnbridge.catalogue import catalogue
 from rnnbridge.convention import Convention
+from rnnbridge.proof.tolerance import expectation
 from rnnbridge.reference import forward
 from rnnbridge.spec import RNNSpec
 from tests.samples import inputs_of, spec_of
-from tests.tolerance import float32_tolerance
 
 ROWS = catalogue().rows
 Arrays = dict[str, np.ndarray]
@@ -47,7 +47,7 @@ def agrees(row: Convention, seen: Witness) -> bool:
         return False
     given = (seen.spec, canonical, seen.x, seen.h0, seen.c0)
     same = all(np.array_equal(back[name], array) for name, array in seen.arrays.items())
-    return same and bool(np.abs(forward(*given).y - seen.y).max() <= float32_tolerance(*given)["y"])
+    return same and bool(np.abs(forward(*given).y - seen.y).max() <= expectation(*given).tolerance["y"])
 
 
 def exchanged(text: str) -> Iterator[str]:

@@ -73,7 +73,9 @@ def test_only_the_layers_asked_for(source: Path, tmp_path: Path) -> None:
     report = convert(source, tmp_path / "target.plain", layers=["upper"])
     assert list(load(report.target).layers) == ["upper"]
     assert report.not_converted == ("layer lower: not asked for",)
-    refused(ArgumentError, source, tmp_path / "other.plain", "'lower', 'upper'", layers=["uper"])
+    assert list(load(convert(source, tmp_path / "one.plain", layers="lower").target).layers) == ["lower"]
+    for wrong in (["uper"], "uper"):
+        refused(ArgumentError, source, tmp_path / "other.plain", "'uper'.*'lower', 'upper'", layers=wrong)
 
 
 def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.proof.tolerance import expectation, max_abs_error
 from rnnbridge.reference import forward
 from rnnbridge.weights import RNNWeights
 from tests.modules import CELLS, MODULES, answer, cell_answer, module_of, same_bits, torch
 from tests.samples import Inputs, inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance, max_abs_error
 
 LENGTHS = np.array([3, 7, 1])
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not sup
 
 def assert_same_numbers(weights: RNNWeights, given: Inputs, theirs: dict[str, np.ndarray]) -> None:
     sample = (weights.spec, weights.arrays, given.x, given.h0, given.c0, given.lengths)
-    ours, tolerance = forward(*sample)._asdict(), float32_tolerance(*sample)
+    ours, tolerance = forward(*sample)._asdict(), expectation(*sample).tolerance
     assert theirs.keys() == tolerance.keys()
     for name, array in theirs.items():
         assert max_abs_error(array, ours[name]) <= tolerance[name], name
