@@ -7,8 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from rnnbridge.convention import Convention, Slot
+from rnnbridge.convention import Convention
 from rnnbridge.errors import LayoutError
+from rnnbridge.slot import Slot
 from rnnbridge.spec import RNNSpec
 from tests.samples import spec_of, weights_of
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnbridge.convention import Convention, Slot
+from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible, LayoutError
 from rnnbridge.reference import forward
 from rnnbridge.rewrite import plan
+from rnnbridge.slot import Slot
 from rnnbridge.weights import RNNWeights
 from tests.samples import BIASES, inputs_of, spec_of, weights_of
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.convention_check import mistakes
+from rnnbridge.convention.check import mistakes
 from rnnbridge.errors import LayoutError
 from rnnbridge.gates import change_gates, gate_order
 from rnnbridge.slot import Place, Slot

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from rnnbridge.spec import ACTIVATION_SLOTS, GATES, PEEPHOLE_GATES, Coupled, Direction, Merge, OutputOrder, Reset
 
 if TYPE_CHECKING:
-    from rnnbridge.convention import Convention
+    from rnnbridge.convention.row import Convention
 
 TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole")
 # "proj_size<hidden_size" is a projection that must be narrower than the layer, as PyTorch wants it.
