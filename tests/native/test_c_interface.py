@@ -15,6 +15,7 @@ import pytest
 from rnnbridge._native.find import find_library
 from rnnbridge.reference import forward
 from rnnbridge.spec import RNNSpec
+from tests.samples import BIASES, spec_of
 
 ROOT = Path(__file__).parents[2]
 INCLUDE = ROOT / "native" / "include"
@@ -66,6 +67,13 @@ def test_the_header_is_c99() -> None:
     if CC is None:
         pytest.skip("there is no C compiler")
     subprocess.run([CC, *STRICT, "-fsyntax-only", "-x", "c", str(HEADER)], check=True)
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_the_headers_table_of_arrays_is_the_specs(bias: str) -> None:
+    row = re.search(rf"^ \*   bias {bias} +([a-z_, ]+)(?: \*/)?$", HEADER.read_text(), flags=re.MULTILINE)
+    assert row, "the table has no such row; has a formatter joined its lines?"
+    assert row[1].split(", ") == list(spec_of("lstm", bias=bias).tensor_shapes(0))
 
 
 def test_what_is_declared_is_exported() -> None:
