@@ -1,19 +1,22 @@
 #include "pack.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace rnb {
 namespace {
 
-// For each panel of weight_ih, the gate it holds (index into ifgo / rzn). A GRU's n comes first, so that the
-// slots n r z q are W's n r z and U's r z q, both contiguous.
-constexpr int kLstmGates[] = {0, 1, 2, 3};
-constexpr int kGruGates[] = {2, 0, 1};
-constexpr int kRnnGates[] = {0};
-
-const int* input_gates(const Spec& s) {
-  return s.cell == RNB_CELL_LSTM ? kLstmGates : s.cell == RNB_CELL_GRU ? kGruGates : kRnnGates;
+// The gate of each panel, as the kernels read them (kernels.h). In weight_ih a GRU's n comes first, so that
+// the slots n r z q are W's n r z and U's r z q, both contiguous.
+std::string_view input_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "nrz" : "n";
 }
+std::string_view hidden_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "rzn" : "n";
+}
+
+// The first of a gate's H rows in a canonical array.
+int64_t first_row(const Spec& s, char gate) { return int64_t(gates_of(s.cell).find(gate)) * s.hidden_size; }
 
 // One panel: rows `row`.. of a [*, K] matrix become columns; columns past `valid` are zero.
 template <class T>
@@ -27,14 +30,15 @@ void pack_panel(const T* rows, int64_t K, int64_t valid, T* panel) {
   }
 }
 
-// weight [G*H, K] -> [u][panel][K][j], panel p holding gate order[p].
+// weight [G*H, K] -> [u][panel][K][j].
 template <class T>
-void pack_matrix(const Spec& s, const T* weight, int64_t K, const int* order, T* packed) {
-  const int64_t H = s.hidden_size;
+void pack_matrix(const Spec& s, const T* weight, int64_t K, std::string_view panels, T* packed) {
   for (int64_t u = 0; u < s.units(); ++u) {
-    for (int p = 0; p < s.gates(); ++p, packed += K * kPanel<T>)
-      pack_panel(weight + (order[p] * H + u * kPanel<T>)*K, K, std::min(kPanel<T>, H - u * kPanel<T>),
-                 packed);
+    const int64_t unit = u * kPanel<T>, valid = std::min(kPanel<T>, s.hidden_size - unit);
+    for (char gate : panels) {
+      pack_panel(weight + (first_row(s, gate) + unit) * K, K, valid, packed);
+      packed += K * kPanel<T>;
+    }
   }
 }
 
@@ -43,15 +47,16 @@ void pack_matrix(const Spec& s, const T* weight, int64_t K, const int* order, T*
 template <class T>
 void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
   const int64_t H = s.hidden_size;
-  const int* order = input_gates(s);
+  const std::string_view panels = input_panels(s.cell);
   const auto at = [](const T* bias, int64_t i) { return bias ? bias[i] : T(0); };
   for (int64_t u = 0; u < s.units(); ++u) {
     for (int slot = 0; slot < s.slots(); ++slot, packed += kPanel<T>) {
       const bool q = slot == s.gates();
-      const int64_t gate = q ? 2 : order[slot];
-      const bool apart = s.reset == RNB_RESET_AFTER && gate == 2;
+      const char gate = q ? 'n' : panels[size_t(slot)];
+      const bool apart = s.reset == RNB_RESET_AFTER && gate == 'n';
+      const int64_t first = first_row(s, gate);
       for (int64_t j = 0; j < kPanel<T>; ++j) {
-        const int64_t unit = u * kPanel<T> + j, i = gate * H + unit;
+        const int64_t unit = u * kPanel<T> + j, i = first + unit;
         packed[j] = unit >= H ? T(0)
                     : q       ? at(bias_hh, i)
                     : apart   ? at(bias_ih, i)
@@ -63,14 +68,13 @@ void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
 
 template <class T>
 void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
-  constexpr int kCanonical[] = {0, 1, 2, 3};
   const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
     for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
       const PackedLayer at = packed_layer(s, layer, d);
       const auto array = [&](int i) { return static_cast<const T*>(i < 2 + biases ? arrays[i] : nullptr); };
-      pack_matrix(s, array(0), s.layer_input_size(layer), input_gates(s), packed + at.weight_ih);
-      pack_matrix(s, array(1), s.hidden_size, kCanonical, packed + at.weight_hh);
+      pack_matrix(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + at.weight_ih);
+      pack_matrix(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + at.weight_hh);
       pack_bias(s, array(2), array(3), packed + at.bias);
     }
   }
