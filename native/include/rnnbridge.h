@@ -53,7 +53,8 @@ typedef enum rnb_status {
   RNB_UNSUPPORTED = 2,      /* a struct longer than this library knows, with something in its unknown part */
   RNB_ISA_UNAVAILABLE = 3,  /* RNNBRIDGE_ISA names an instruction set that is not compiled in or not usable */
   RNB_OUT_OF_MEMORY = 4,
-  RNB_INTERNAL_ERROR = 5
+  RNB_INTERNAL_ERROR = 5,
+  RNB_BAD_ENVIRONMENT = 6 /* RNNBRIDGE_NUM_THREADS is not a number of threads */
 } rnb_status;
 
 typedef enum rnb_cell { RNB_CELL_LSTM = 1, RNB_CELL_GRU = 2, RNB_CELL_RNN = 3 } rnb_cell;
@@ -239,8 +240,11 @@ RNB_API rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, vo
 /* N = 0 returns at once. On an error nothing has been written. */
 RNB_API rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args);
 
-/* n >= 1, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run on. */
+/* 1 <= n <= 1024, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run
+ * on. While the default holds and RNNBRIDGE_NUM_THREADS is not such a number, rnb_plan_create fails. */
 RNB_API rnb_status rnb_set_num_threads(int32_t n);
+
+/* What calls use that name no number; 0 if RNNBRIDGE_NUM_THREADS is wrong, as rnb_last_error() then says. */
 RNB_API int32_t rnb_get_num_threads(void);
 
 #ifdef __cplusplus

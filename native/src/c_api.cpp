@@ -1,6 +1,8 @@
 // The C interface: checks pointers and struct sizes, turns exceptions into statuses. No computation happens
 // here.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <string>
@@ -46,19 +48,35 @@ rnb_status guarded(const Body& body) noexcept {
   }
 }
 
-// struct_size as the caller set it, checked: at least what version 1 had, and nothing but zeros beyond what
-// we know.
+// The bytes of version 1 of each struct, up to its last field then: the same when a struct has grown.
 template <class Struct>
-void check_struct(const char* name, const Struct* given) {
+constexpr size_t kFirstSize = 0;
+template <>
+constexpr size_t kFirstSize<rnb_spec> = offsetof(rnb_spec, activations) + sizeof(rnb_spec::activations);
+template <>
+constexpr size_t kFirstSize<rnb_sizes> = offsetof(rnb_sizes, workspace_nbytes) + sizeof(size_t);
+template <>
+constexpr size_t kFirstSize<rnb_weights> = offsetof(rnb_weights, count) + sizeof(size_t);
+template <>
+constexpr size_t kFirstSize<rnb_forward_args> = offsetof(rnb_forward_args, cn) + sizeof(void*);
+
+// A copy of the caller's struct: fields that an older caller does not have are zero, and a newer caller may
+// have set none that we do not know.
+template <class Struct>
+Struct read_struct(const char* name, const Struct* given) {
+  static_assert(kFirstSize<Struct> > 0, "say what version 1 of this struct had");
   require(given != nullptr, name, " is NULL");
   const size_t size = given->struct_size;
-  require(size >= sizeof(Struct), name, ".struct_size is ", size, "; this library's ", name, " has ",
-          sizeof(Struct), " bytes");
-  const char* bytes = reinterpret_cast<const char*>(given);
+  require(size >= kFirstSize<Struct>, name, ".struct_size is ", size, "; every ", name, " has at least ",
+          kFirstSize<Struct>, " bytes");
   require(size <= 65536, name, ".struct_size is ", size, "; no ", name, " is that long");
+  const char* bytes = reinterpret_cast<const char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i])
       fail(RNB_UNSUPPORTED, name, " sets a field that this library does not know; use a newer one");
+  Struct known{};
+  std::memcpy(&known, given, std::min(size, sizeof known));
+  return known;
 }
 
 void check_aligned(const char* name, const void* pointer) {
@@ -101,10 +119,12 @@ const char* rnb_last_error(void) { return last_error.c_str(); }
 
 rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags, rnb_plan** plan) {
   return guarded([&] {
-    check_struct("rnb_spec", spec);
+    const rnb_spec given = read_struct("rnb_spec", spec);
     require(plan != nullptr, "plan is NULL");
     require(flags == 0, "flags is ", flags, "; this library knows none");
-    *plan = new rnb_plan(rnb::Spec(*spec), T, N, rnb::active_kernels());
+    rnb::
+        get_num_threads();  // a default that is none is said now, not at the first call large enough to share
+    *plan = new rnb_plan(rnb::Spec(given), T, N, rnb::active_kernels());
   });
 }
 
@@ -113,29 +133,30 @@ void rnb_plan_destroy(rnb_plan* plan) { delete plan; }
 rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_sizes", sizes);
-    sizes->packed_nbytes = size_t(plan->packed_nbytes);
-    sizes->workspace_nbytes = size_t(plan->workspace_nbytes);
+    rnb_sizes known = read_struct("rnb_sizes", sizes);
+    known.packed_nbytes = size_t(plan->packed_nbytes);
+    known.workspace_nbytes = size_t(plan->workspace_nbytes);
+    std::memcpy(sizes, &known, std::min(known.struct_size, sizeof known));
   });
 }
 
 rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* packed) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_weights", weights);
-    check_weights(*plan, *weights);
+    const rnb_weights given = read_struct("rnb_weights", weights);
+    check_weights(*plan, given);
     check_aligned("packed", packed);
-    rnb::pack(*plan, weights->arrays, packed);
+    rnb::pack(*plan, given.arrays, packed);
   });
 }
 
 rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    check_struct("rnb_forward_args", args);
+    const rnb_forward_args given = read_struct("rnb_forward_args", args);
     if (plan->N == 0) return;
-    check_forward(*plan, *args);
-    rnb::forward(*plan, *args);
+    check_forward(*plan, given);
+    rnb::forward(*plan, given);
   });
 }
 
@@ -143,6 +164,10 @@ rnb_status rnb_set_num_threads(int32_t n) {
   return guarded([&] { rnb::set_num_threads(n); });
 }
 
-int32_t rnb_get_num_threads(void) { return rnb::get_num_threads(); }
+int32_t rnb_get_num_threads(void) {
+  int32_t n = 0;
+  guarded([&] { n = rnb::get_num_threads(); });
+  return n;
+}
 
 }  // extern "C"

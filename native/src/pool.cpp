@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -150,11 +152,19 @@ std::atomic<int32_t> num_threads{0};
 
 constexpr int32_t kMaxThreads = 1024;
 
+int32_t parse_num_threads(const std::string& text) {
+  int32_t n = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, n);
+  if (error != std::errc() || stop != end || n < 1 || n > kMaxThreads)
+    fail(RNB_BAD_ENVIRONMENT, "RNNBRIDGE_NUM_THREADS is \"", text, "\"; it is a whole number of 1 to ",
+         kMaxThreads, ", or unset for the CPUs that this process may run on");
+  return n;
+}
+
 int32_t default_num_threads() {
-  if (const char* text = std::getenv("RNNBRIDGE_NUM_THREADS")) {
-    const long n = std::strtol(text, nullptr, 10);
-    if (n >= 1 && n <= kMaxThreads) return int32_t(n);
-  }
+  const char* text = std::getenv("RNNBRIDGE_NUM_THREADS");
+  if (text && *text) return parse_num_threads(text);
 #if defined(__linux__)
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);

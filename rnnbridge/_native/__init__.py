@@ -89,4 +89,3 @@ def _differences(loaded: ctypes.CDLL) -> Iterator[str]:
     for what, (here, there) in expected.items():
         if here != there:
             yield f"its {what} are {there}, this package has {here}"
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 
 from rnnbridge._native import library
-from rnnbridge.errors import ArgumentError
+from rnnbridge.errors import ArgumentError, NativeError
 
 
 def set_num_threads(n: int) -> None:
@@ -21,8 +21,14 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads a call may use that does not say `threads=`."""
-    return int(library().rnb_get_num_threads())
+    """How many threads a call may use that does not say `threads=`.
+
+    Raises:
+        NativeError: nothing was set, and RNNBRIDGE_NUM_THREADS is not a whole number of 1 to 1024.
+    """
+    if count := int(library().rnb_get_num_threads()):
+        return count
+    raise NativeError(library().rnb_last_error().decode())
 
 
 def call_threads(threads: int | None) -> int:
