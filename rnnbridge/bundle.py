@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def load(
         FormatError: an unknown format, a damaged file, or one without a recurrent layer.
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
-    path = Path(path)
+    path = _path(path)
     head = _head_of(path)
     chosen = find_format(path, head) if format is None else format_named(format)
     asked = Settings.of(settings)
@@ -75,7 +76,7 @@ def save(
         TargetExistsError, FileAccessError: nothing was written.
         Incompatible: the format cannot hold a layer; `reasons` has every reason.
     """
-    path = Path(path)
+    path = _path(path)
     chosen = format_for(path, format)
     bundle = _as_bundle(what)
     with replacing(path, overwrite=overwrite) as draft:
@@ -136,9 +137,10 @@ def find_format(path: Path, head: bytes) -> Format:
         if candidate.sniff(path, head):
             return candidate
     by_name = [one.name for one in catalogue().formats.values() if path.name.endswith(one.suffixes)]
-    looks = f"by its name it should be {by_name[0]}, but its content is not" if by_name else f"it begins {head[:8]!r}"
+    begins = f"it begins {head[:8]!r}" if head else "it is empty"
+    looks = f"by its name it should be {by_name[0]}, but {begins}" if by_name else begins
     known = ", ".join(catalogue().formats)
-    raise FormatError(f"{path}: unknown or damaged file ({looks}; {len(head)} bytes seen); formats read: {known}")
+    raise FormatError(f"{path}: unknown or damaged file ({looks}); formats read: {known}")
 
 
 def format_for(path: Path, name: str | None) -> Format:
@@ -165,10 +167,23 @@ def format_named(name: str) -> Format:
     return known[name]
 
 
-def _head_of(path: Path) -> bytes:
-    if path.is_dir():
-        raise FormatError(f"{path} is a folder; rnnbridge reads files")
+def _path(given: str | os.PathLike[str]) -> Path:
     try:
+        path = Path(given)
+    except TypeError:
+        raise ArgumentError(f"{given!r} is no path; give a str or a pathlib.Path") from None
+    if not str(given) or "\0" in str(path):
+        raise ArgumentError(f"{str(given)!r} is no name that a file can have")
+    return path
+
+
+def _head_of(path: Path) -> bytes:
+    try:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise FormatError(f"{path} is a folder; rnnbridge reads files")
+        if not stat.S_ISREG(kind):  # a pipe would be waited for
+            raise FormatError(f"{path} is no regular file (a device or a pipe)")
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:

@@ -229,7 +229,7 @@ def _directions(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         orders = " or ".join(row.output_orders)
         yield f"{row.name} gives a reverse layer's output in {orders} order; this layer in {spec.output_order} order"
     elif spec.output_order in row.added:
-        yield _note(spec, "reverse output", f"processing order by an added {row.added[spec.output_order]}")
+        yield _note(spec, "reverse output", f"{spec.output_order} order by an added {row.added[spec.output_order]}")
     if spec.num_layers > 1 and not row.many_layers:
         yield _note(spec, "split stack", f"{spec.num_layers} layers, each on its own")
 

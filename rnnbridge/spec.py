@@ -23,6 +23,7 @@ Coupled = Literal["f=1-i", "i=1-f"]
 
 GATES: dict[str, str] = {"lstm": "ifgo", "gru": "rzn", "rnn": "n"}
 PEEPHOLE_GATES = "ifo"
+MOST_LAYERS = 4096
 # Which gates each activation slot acts on. The LSTM's third acts on the cell state, not on a gate.
 ACTIVATION_SLOTS: dict[str, tuple[str, ...]] = {"lstm": ("ifo", "g", ""), "gru": ("rz", "n"), "rnn": ("n",)}
 STANDARD_ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
@@ -200,6 +201,8 @@ def _check_words(spec: RNNSpec) -> Iterator[str]:
 
 
 def _check_sizes(spec: RNNSpec) -> Iterator[str]:
+    if isinstance(spec.num_layers, int) and spec.num_layers > MOST_LAYERS:
+        yield f"num_layers is {spec.num_layers}; at most {MOST_LAYERS} are taken"
     for name, least in {"input_size": 1, "hidden_size": 1, "num_layers": 1, "proj_size": 0}.items():
         value = getattr(spec, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -87,6 +87,8 @@ class RNNWeights:
     origin: Origin
 
     def __init__(self, spec: RNNSpec, arrays: Mapping[str, Any], origin: Origin | None = None) -> None:
+        if not isinstance(arrays, Mapping):
+            raise LayoutError(f"arrays is a {type(arrays).__name__}; it maps names such as 'weight_ih_l0' to arrays")
         given = {name: np.asarray(array) for name, array in arrays.items()}
         if wrong := _mismatches(spec, given):
             raise LayoutError("these arrays are not the spec's: " + "; ".join(wrong))

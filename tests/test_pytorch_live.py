@@ -140,7 +140,7 @@ def test_a_module_that_would_round_the_weights_is_refused() -> None:
         ("gru_before", {}, "applies the reset gate before"),
         ("lstm", {"direction": "reverse"}, "runs forward or bidirectional"),
         ("lstm", {"peephole": True}, "peepholes"),
-        ("lstm", {"proj_size": 3}, "below hidden_size=3"),
+        ("lstm", {"proj_size": 3}, "proj_size=3 and hidden_size=3"),
         ("rnn_tanh", {"activations": ("linear",)}, "cannot have the activation linear"),
         ("gru_after", {"direction": "bidirectional", "merge": "sum"}, "joins two directions by concat"),
     ],
