@@ -68,10 +68,11 @@ def expectation(
     """
     exact = run_reference(spec, arrays, x, h0, c0, lengths)
     rough = run_reference(spec, arrays, x, h0, c0, lengths, np.float32)
-    return Expectation(exact, {name: _tolerance(exact[name], rough[name]) for name in exact})
+    return Expectation(exact, {name: tolerance_between(exact[name], rough[name]) for name in exact})
 
 
-def _tolerance(exact: Array, rough: Array) -> float:
+def tolerance_between(exact: Array, rough: Array) -> float:
+    """What a correct float32 run may be off, from one output in float64 and in plain float32; `expectation` says why."""
     eps = float(np.finfo(np.float32).eps)
     finite = np.abs(exact[np.isfinite(exact)])
     largest = float(finite.max(initial=0.0))
