@@ -115,8 +115,9 @@ def _reason(error: Exception) -> str:
     if "Weights only load failed" in text:  # torch goes on to advise loading it unsafely; that is not echoed
         if "GLOBAL " not in text:
             return "damaged, or it holds what is no tensor; what could run code is not loaded"
+        which = text.split("GLOBAL ")[-1].split(" ")[0]
         return (
-            f"holds Python objects ({text.split('GLOBAL ')[-1].split(' ')[0]}), which are not loaded because loading them runs code; "
+            f"holds Python objects ({which}), which are not loaded because loading them runs code; "
             "save the weights alone: torch.save(model.state_dict(), 'weights.pt')"
         )
     lines = text.splitlines()

@@ -108,6 +108,27 @@ def test_nodes_joined_otherwise_are_not(between: Any, tmp_path: Path) -> None:
     assert [bundle[name].spec.num_layers for name in ("a", "b")] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("fixed", "shape", "layers"),
+    [
+        (True, [5, 2, 3], ["a"]),  # T and N as numbers, as an export with fixed sizes has them
+        (True, [2, 5, 3], ["a", "b"]),  # T and N exchanged by a Reshape: the numbers fit and the meaning does not
+        (False, [5, 2, 3], ["a", "b"]),  # who knows
+    ],
+)
+def test_a_reshape_to_numbers_is_a_move_only_if_they_are_the_extents(
+    fixed: bool, shape: list[int], layers: list[str], tmp_path: Path
+) -> None:
+    def between(y: str, x: str) -> Nodes:
+        return [helper.make_node("Reshape", [y, "numbers"], [x])]
+
+    model = stacked(weights_of(spec_of("gru_after", num_layers=2)).split(), between)
+    model.graph.initializer.append(number("numbers", shape))
+    del model.graph.input[:]
+    model.graph.input.append(helper.make_tensor_value_info("x", 1, [5, 2, 5] if fixed else ["T", "N", 5]))
+    assert list(read(model, tmp_path)) == layers
+
+
 def test_an_output_that_something_else_reads_ends_a_stack(tmp_path: Path) -> None:
     lower, upper = weights_of(spec_of("lstm", num_layers=2)).split()
     model = stacked([lower, upper], squeezed)
