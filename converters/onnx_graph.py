@@ -7,6 +7,7 @@ Nothing in a model is executed but the few operators of `FOLDED`, on constants, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -33,10 +34,9 @@ def main_scope(model: Any, where: str) -> Scope:
             model = onnx.inliner.inline_local_functions(model)
         except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
             raise FormatError(f"{where}: its functions cannot be inlined: {error}") from error
-    try:
+    # A model whose shapes do not fit is refused where the misfit matters, with the array's name.
+    with suppress(onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
         model = onnx.shape_inference.infer_shapes(model)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
-        pass  # a model whose shapes do not fit is refused where the misfit matters, with the array's name
     return Scope(model.graph, {one.domain or "ai.onnx": one.version for one in model.opset_import}, where)
 
 
