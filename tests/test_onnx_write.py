@@ -238,6 +238,18 @@ def test_other_number_types_keep_their_bits(cell: str, storage: str, tmp_path: P
     assert str(onnx.numpy_helper.to_array(w).dtype) == storage
 
 
+def test_one_number_that_float16_cannot_hold_widens_the_whole_stack(tmp_path: Path) -> None:
+    spec = spec_of("lstm", num_layers=2)
+    half = {name: array.astype(np.float16) for name, array in weights_of(spec).arrays.items()}
+    arrays = {name: array.astype(np.float32) for name, array in half.items()}
+    arrays["weight_hh_l1"][1, 2] += np.finfo(np.float32).eps
+    weights = RNNWeights(spec, arrays).with_origin(storage_dtype="float16")
+    rb.save(weights, tmp_path / "a.onnx")
+    back = rb.load(tmp_path / "a.onnx")["rnn"]
+    assert back == weights
+    assert back.origin.storage_dtype == ""
+
+
 def test_the_same_weights_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.onnx", "b.onnx"):
         rb.save(weights_of(spec_of("lstm", num_layers=3, direction="bidirectional")), tmp_path / name)
