@@ -44,6 +44,16 @@ def test_the_constructors() -> None:
             wrong()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numpys_numbers_and_dtypes_are_accepted(dtype: str) -> None:
+    plain = rb.LSTM(I, H, 2, seed=3, dropout=0.25, dtype=dtype)
+    for kind in (getattr(np, dtype), np.dtype(dtype)):
+        net = rb.LSTM(np.int64(I), np.int32(H), np.uint8(2), seed=np.int64(3), dropout=np.float32(0.25), dtype=kind)
+        assert repr(net) == repr(plain)
+        assert all(np.array_equal(array, plain.weights[name]) for name, array in net.weights.items())
+        assert equal(net.stream(np.int64(N))(x_of(dtype=dtype)[0]), plain(x_of(dtype=dtype), threads=np.int8(1))[0][0])
+
+
 def test_new_weights_are_drawn_from_the_seed_within_the_bound() -> None:
     one, same, other = (rb.LSTM(I, H, seed=seed) for seed in (0, 0, 1))
     for name, array in one.weights.items():

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from rnnbridge._native import DTYPES, codes, library
+from rnnbridge._native import codes, library
 from rnnbridge._native.interface import Activation, ForwardArgs, Sizes, Spec, Weights
-from rnnbridge.engine.arguments import check_block, check_plain, check_rows, refuse
+from rnnbridge.engine.arguments import check_block, check_plain, check_rows, float_dtype, refuse, whole
 from rnnbridge.engine.memory import Block, aligned_empty
 from rnnbridge.engine.threads import call_threads
 from rnnbridge.errors import ArgumentError, Incompatible
@@ -51,7 +51,7 @@ class Plan:
         T: time steps, at least 1.
         N: batch size, at least 0.
         training: this version of the engine runs forward only, so True is an error.
-        dtype: "float32" or "float64", of every array.
+        dtype: "float32" or "float64" (or NumPy's own), of every array.
 
     Attributes:
         state_shape: [L*D, N, H] of h0, c0, hn and cn.
@@ -65,17 +65,16 @@ class Plan:
         NativeError: the compiled library is not there or does not fit.
     """
 
-    def __init__(
-        self, spec: RNNSpec, T: int, N: int, training: bool = False, dtype: str | np.dtype[Any] = "float32"
-    ) -> None:
+    def __init__(self, spec: RNNSpec, T: int, N: int, training: bool = False, dtype: DTypeLike = "float32") -> None:
         refuse_training(training)
         if reasons := unsupported(spec):
             raise Incompatible("the engine does not run this layer", reasons)
-        self.spec, self.T, self.N, self.dtype = spec, T, N, _float_dtype(dtype)
-        self.state_shape = (spec.num_layers * spec.num_directions, N, spec.hidden_size)
+        self.spec, self.dtype = spec, float_dtype(dtype)
+        self.T, self.N = whole("T", T, least=1), whole("N", N, least=0)
+        self.state_shape = (spec.num_layers * spec.num_directions, self.N, spec.hidden_size)
         self._library = library()
         self._handle = ctypes.c_void_p()
-        self._library.rnb_plan_create(_c_spec(spec, self.dtype), T, N, 0, self._handle)
+        self._library.rnb_plan_create(_c_spec(spec, self.dtype), self.T, self.N, 0, self._handle)
         weakref.finalize(self, self._library.rnb_plan_destroy, self._handle).atexit = False
         sizes = Sizes()
         self._library.rnb_plan_sizes(self._handle, sizes)
@@ -193,12 +192,6 @@ def refuse_training(training: bool) -> None:
     """Raise ArgumentError if training is asked for."""
     if training:
         raise ArgumentError("training=True: this version of the engine runs forward only; leave training out")
-
-
-def _float_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
-    if str(dtype) not in DTYPES:
-        raise ArgumentError(f"dtype is {dtype!r}; it is {' or '.join(map(repr, DTYPES))}")
-    return np.dtype(dtype)
 
 
 def _c_spec(spec: RNNSpec, dtype: np.dtype[Any]) -> Spec:

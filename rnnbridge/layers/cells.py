@@ -6,10 +6,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from rnnbridge.engine.arguments import float_dtype, whole
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.layer import Layer
-from rnnbridge.spec import Bias, Reset, RNNSpec
+from rnnbridge.spec import Bias, Cell, Reset, RNNSpec
 from rnnbridge.weights import RNNWeights
 
 
@@ -23,8 +25,8 @@ class LSTM(Layer):
         bidirectional: run both directions and concatenate their outputs, forward first.
         bias: "none", "single" or "double" (b_ih and b_hh, as cuDNN and PyTorch have).
         dropout: between layers, in training only.
-        seed: of the weights; None draws others each time.
-        dtype: "float32" or "float64".
+        seed: of the weights, 0 to 2**64 - 1; None draws others each time.
+        dtype: "float32" or "float64", or NumPy's own.
         batch_first: sequences are [N, T, .] instead of [T, N, .].
 
     Raises:
@@ -42,18 +44,12 @@ class LSTM(Layer):
         bias: Bias = "double",
         dropout: float = 0.0,
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="lstm",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-        )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("lstm", sizes, bidirectional, bias, seed, dtype)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout)
 
 
 class GRU(Layer):
@@ -77,19 +73,12 @@ class GRU(Layer):
         bias: Bias = "double",
         dropout: float = 0.0,
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="gru",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-            reset=reset,
-        )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("gru", sizes, bidirectional, bias, seed, dtype, reset=reset)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout)
 
 
 class RNN(Layer):
@@ -112,19 +101,12 @@ class RNN(Layer):
         bias: Bias = "double",
         dropout: float = 0.0,
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="rnn",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-            activations=(activation,),  # type: ignore[arg-type]  # read by Activation.parse
-        )
-        super().__init__(_drawn(spec, seed, dtype), batch_first=batch_first, dropout=dropout)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("rnn", sizes, bidirectional, bias, seed, dtype, activations=(activation,))
+        super().__init__(weights, batch_first=batch_first, dropout=dropout)
 
 
 def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
@@ -153,10 +135,28 @@ def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
     return Layer(weights, batch_first=bool(batch_first))
 
 
-def _drawn(spec: RNNSpec, seed: Any, dtype: str) -> RNNWeights:
-    if dtype not in ("float32", "float64"):
-        raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
-    generator = np.random.default_rng(seed)
+def _drawn(
+    cell: Cell,
+    sizes: tuple[int, int, int],
+    bidirectional: bool,
+    bias: Bias,
+    seed: int | None,
+    dtype: DTypeLike,
+    **semantics: Any,
+) -> RNNWeights:
+    """New weights for the sizes (I, H, L) and what else the cell's spec says."""
+    input_size, hidden_size, num_layers = sizes
+    spec = RNNSpec(
+        cell=cell,
+        input_size=input_size,
+        hidden_size=hidden_size,
+        num_layers=num_layers,
+        direction="bidirectional" if bidirectional else "forward",
+        bias=bias,
+        **semantics,
+    )
+    kind = float_dtype(dtype)
+    generator = np.random.default_rng(None if seed is None else whole("seed", seed, least=0, most=2**64 - 1))
     bound = 1 / np.sqrt(spec.hidden_size)
     arrays = {name: generator.uniform(-bound, bound, shape) for name, shape in spec.weight_shapes().items()}
-    return RNNWeights(spec, {name: array.astype(dtype) for name, array in arrays.items()})
+    return RNNWeights(spec, {name: array.astype(kind) for name, array in arrays.items()})

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.engine import Plan, borrowed
+from rnnbridge.engine.arguments import whole
 from rnnbridge.engine.plan import refuse_training
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers import padding as pad
-from rnnbridge.layers.arguments import State, read_lengths, read_mask, read_sequence, read_state
+from rnnbridge.layers.arguments import State, read_dropout, read_lengths, read_mask, read_sequence, read_state
 from rnnbridge.layers.stream import Stream
 from rnnbridge.weights import RNNWeights, describe
 
@@ -38,10 +39,8 @@ class Layer:
     """
 
     def __init__(self, weights: RNNWeights, *, batch_first: bool = False, dropout: float = 0.0) -> None:
-        if not 0.0 <= dropout < 1.0:
-            raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
         self.spec, self.origin, self.dtype = weights.spec, weights.origin, weights.dtype
-        self.batch_first, self.dropout = batch_first, dropout
+        self.batch_first, self.dropout = batch_first, read_dropout(dropout)
         self._weights = {name: array.copy() for name, array in weights.arrays.items()}
         self._plan = self._packer = Plan(self.spec, T=1, N=1, dtype=self.dtype)
         self._packed: Array | None = None
@@ -157,7 +156,18 @@ class Layer:
         """
         self._check_steps("stream")
         packed = self._packer.pack(self._weights) if self._packed is None else self._packed
-        return Stream(Plan(self.spec, T=1, N=N, dtype=self.dtype), packed, threads)
+        return Stream(Plan(self.spec, T=1, N=whole("N", N, least=1), dtype=self.dtype), packed, threads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and copy keep: weights and options, no plan and no packed weights."""
+        weights = RNNWeights(self.spec, self._weights, self.origin)
+        options = {"batch_first": self.batch_first, "dropout": self.dropout}
+        return {"weights": weights, "options": options, "frozen": self.frozen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Layer.__init__(self, state["weights"], **state["options"])
+        if state["frozen"]:
+            self.freeze()
 
     def __repr__(self) -> str:
         order = "[N, T, I]" if self.batch_first else "[T, N, I]"
