@@ -14,8 +14,9 @@ from rnnbridge.catalogue import catalogue
 from rnnbridge.errors import ArgumentError
 from rnnbridge.inspection import inspect
 from rnnbridge.proof import verify
+from rnnbridge.spec import GATES
 from tests import standin
-from tests.samples import spec_of, weights_of
+from tests.samples import CELLS, spec_of, weights_of
 from tests.standin import standins, write_file
 
 __all__ = ["standins"]
@@ -44,6 +45,15 @@ def test_it_names_the_gru_class_and_its_formula(file: Path) -> None:
     assert after.formula[1] == before.formula[1] == "h' = (1 - z) n + z h"
     assert "hard_sigmoid(0.2, 0.5)" in lstm.formula[0]
     assert "relu(c')" in lstm.formula[1]
+
+
+def test_every_cell_of_the_spec_is_run_by_the_tests_and_has_a_formula(tmp_path: Path, standins: None) -> None:
+    assert {given["cell"] for given in CELLS.values()} == set(GATES)
+    layers = {name: weights_of(spec_of(name)) for name in CELLS}
+    write_file(tmp_path / "all.plain", {name: (one.spec, one.arrays) for name, one in layers.items()}, {})
+    formulas = [layer.formula for layer in inspect(tmp_path / "all.plain").layers]
+    assert len(set(formulas)) == len(CELLS)
+    assert all("h' = " in formula[-1] for formula in formulas)
 
 
 def test_it_says_who_can_hold_a_layer_and_why_not(file: Path) -> None:
