@@ -19,6 +19,7 @@ from rnnbridge.errors import ArgumentError, Incompatible, LayoutError
 from rnnbridge.spec import STANDARD_ACTIVATIONS, RNNSpec, suffix_of
 
 Array = NDArray[Any]
+_COMPUTED = ("float32", "float64")
 _NARROW = ("float16", "bfloat16")  # widened to float32 without loss, remembered, written back as the same bits
 
 
@@ -120,9 +121,8 @@ class RNNWeights:
 
     def astype(self, dtype: DTypeLike) -> RNNWeights:
         """A copy in float32 or float64."""
-        if np.dtype(dtype).name not in ("float32", "float64"):
-            raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
-        return RNNWeights(self.spec, {name: array.astype(dtype) for name, array in self.arrays.items()}, self.origin)
+        kind = float_dtype(dtype)
+        return RNNWeights(self.spec, {name: array.astype(kind) for name, array in self.arrays.items()}, self.origin)
 
     def split(self) -> list[RNNWeights]:
         """One `RNNWeights` per layer of the stack."""
@@ -155,6 +155,21 @@ class RNNWeights:
     def __repr__(self) -> str:
         where = f" from {self.origin.convention}" if self.origin.convention else ""
         return f"<RNNWeights {describe(self.spec)}, {self.num_parameters} x {self.dtype}{where}>"
+
+
+def float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """The dtype, if it is one that layers are computed in: "float32", np.float32, np.dtype("float32") ...
+
+    Raises:
+        ArgumentError: it is another, or none.
+    """
+    try:
+        read = None if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError):
+        read = None
+    if read is None or read.name not in _COMPUTED or not read.isnative:
+        raise ArgumentError(f"dtype is {dtype!r}; it is {' or '.join(map(repr, _COMPUTED))}")
+    return read
 
 
 def describe(spec: RNNSpec) -> str:
@@ -256,7 +271,7 @@ def _mismatches(spec: RNNSpec, given: Mapping[str, Array]) -> list[str]:
         array = given[name]
         if array.shape != wanted[name]:
             wrong.append(f"{name} is {list(array.shape)} and should be {list(wanted[name])}")
-        if str(array.dtype) not in ("float32", "float64", *_NARROW):
+        if str(array.dtype) not in (*_COMPUTED, *_NARROW):
             wrong.append(f"{name} is {array.dtype}; float32, float64, float16 and bfloat16 are read")
     return sorted(wrong)
 

@@ -56,6 +56,12 @@ def test_numbers_and_names_are_taken_as_numpy_and_people_write_them() -> None:
     assert weights_of(spec).astype(np.float64).dtype == np.float64
 
 
+@pytest.mark.parametrize("dtype", ["float16", None, "flaot32", ">f4", int])
+def test_another_dtype_is_refused(dtype: object) -> None:
+    with pytest.raises(ArgumentError, match="it is 'float32' or 'float64'"):
+        weights_of(spec_of("lstm")).astype(dtype)  # type: ignore[arg-type]
+
+
 def test_every_mistake_is_named_at_once() -> None:
     with pytest.raises(SpecError, match=r"direction is 'back'.*input_size is -1"):
         RNNSpec(cell="lstm", input_size=-1, hidden_size=3, bias="double", direction="back")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a caller hands over, read: whole numbers, dtypes, and memory that the engine may read or write.
+"""What a caller hands over, read: whole numbers, and memory that the engine may read or write.
 
 The readers raise; the checks of memory give what is wrong, in words, or None, so that all of it can be said at once.
 """
@@ -9,9 +9,8 @@ import operator
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from rnnbridge._native import DTYPES
 from rnnbridge.engine.memory import is_aligned
 from rnnbridge.errors import ArgumentError
 
@@ -34,21 +33,6 @@ def whole(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     if number > most:
         raise ArgumentError(f"{name} is {value!r}; it is at most {most}")
     return number
-
-
-def float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """The dtype, if it is one that the engine computes in: "float32", np.float32, np.dtype("float32") ...
-
-    Raises:
-        ArgumentError: it is another, or none.
-    """
-    try:
-        read = None if dtype is None else np.dtype(dtype)
-    except (TypeError, ValueError):
-        read = None
-    if read is None or read.name not in DTYPES or not read.isnative:
-        raise ArgumentError(f"dtype is {dtype!r}; it is {' or '.join(map(repr, DTYPES))}")
-    return read
 
 
 def refuse(*problems: str | None) -> None:

@@ -15,11 +15,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from rnnbridge._native import codes, library
 from rnnbridge._native.interface import Activation, ForwardArgs, Sizes, Spec, Weights
-from rnnbridge.engine.arguments import check_block, check_plain, check_rows, float_dtype, refuse, whole
+from rnnbridge.engine.arguments import check_block, check_plain, check_rows, refuse, whole
 from rnnbridge.engine.memory import Block, aligned_empty
 from rnnbridge.engine.threads import call_threads
 from rnnbridge.errors import ArgumentError, Incompatible
 from rnnbridge.spec import RNNSpec
+from rnnbridge.weights import float_dtype
 
 Array = NDArray[Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from rnnbridge.engine.arguments import float_dtype, whole
+from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.layer import Layer
 from rnnbridge.spec import Bias, Cell, Reset, RNNSpec
-from rnnbridge.weights import RNNWeights
+from rnnbridge.weights import RNNWeights, float_dtype
 
 
 class LSTM(Layer):
