@@ -12,6 +12,8 @@ from rnnbridge.weights import RNNWeights
 def on_reading(layer: str, weights: RNNWeights, file: str) -> Iterator[AppliedRewrite]:
     """The rewrites of a layer that was read from `file`, "source" or "target"."""
     row = row_of(weights)
-    for name in row.rewrites if row else ():
+    if row is None:
+        return
+    for name in row.rewrites:
         # A sign turns back; a sum was rounded.
         yield AppliedRewrite(layer, name, f"on reading the {file}", not row.forget_bias, "")

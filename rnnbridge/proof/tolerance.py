@@ -72,7 +72,7 @@ def expectation(
 
 
 def tolerance_between(exact: Array, rough: Array) -> float:
-    """What a correct float32 run may be off, from one output in float64 and in plain float32; `expectation` says why."""
+    """How far a correct float32 run may lie from one output, given in float64 and in plain float32: see `expectation`."""
     eps = float(np.finfo(np.float32).eps)
     finite = np.abs(exact[np.isfinite(exact)])
     largest = float(finite.max(initial=0.0))
