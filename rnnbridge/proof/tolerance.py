@@ -72,7 +72,7 @@ def expectation(
 
 
 def tolerance_between(exact: Array, rough: Array) -> float:
-    """How far a correct float32 run may lie from one output, given in float64 and in plain float32: see `expectation`."""
+    """How far a correct float32 run may lie from one output, given in float64 and in plain float32."""
     eps = float(np.finfo(np.float32).eps)
     finite = np.abs(exact[np.isfinite(exact)])
     largest = float(finite.max(initial=0.0))
