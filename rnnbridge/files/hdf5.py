@@ -103,11 +103,17 @@ def read_hdf5(source: Path | bytes, label: str, skip: tuple[str, ...] = ()) -> G
 
 
 def write_hdf5(root: Group, path: Path) -> None:
-    """Write a tree to a file. The same tree gives the same bytes."""
+    """Write a tree to a file. The same tree gives the same bytes.
+
+    Raises:
+        OSError: the file cannot be written. On a full disk the C library would crash, so it writes to memory.
+    """
     import h5py
 
-    with h5py.File(path, "w") as file:
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
         _write_group(root, file)
+    path.write_bytes(content.getvalue())
 
 
 class _Reader:
