@@ -149,7 +149,10 @@ def _arrays(keras: Any, cell: Any) -> dict[str, Array]:
 
 
 def _numpy(keras: Any, variable: Any) -> Array:
-    array = np.asarray(keras.ops.convert_to_numpy(variable) if hasattr(keras, "ops") else variable.numpy())
+    if hasattr(keras, "ops"):  # of a copy, because NumPy warns of the variable itself
+        array = np.asarray(keras.ops.convert_to_numpy(keras.ops.copy(variable)))
+    else:
+        array = np.asarray(variable.numpy())
     return array.view(np.uint16).view(BFLOAT16) if str(array.dtype) == "bfloat16" else array
 
 

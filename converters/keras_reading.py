@@ -121,7 +121,7 @@ class Reader:
         if not kind:
             raise LayoutError(f"{evidence}, which fits neither LSTM nor GRU nor SimpleRNN")
         if said:
-            self.evidence.append(f"its class is {said}; {evidence}")
+            self.evidence.append(f"its class is {self.found.recurrent.said}; {evidence}")
             kind = said
         else:
             self.evidence.append(evidence)

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 File = LayeredFile | ClassedFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Carried:
     """The file that a bundle was read from.
 

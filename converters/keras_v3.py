@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, permutations
@@ -20,23 +18,13 @@ from rnnbridge.converters.keras_model import Cell, Layer, Recurrent, layers_of, 
 from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import FormatError
 from rnnbridge.files.hdf5 import Group, read_hdf5
-from rnnbridge.files.zip import largest_content
+from rnnbridge.files.zip import read_members
 
 WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
 OPTIMIZER = "optimizer"
 _MOST_CELLS = 6
 _NAMES = (*MATRICES, "bias")
 _OLD_CONTAINER = "_layer_checkpoint_dependencies"  # what TensorFlow 2.12 and 2.13 called "layers"
-_ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    NotImplementedError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -55,7 +43,7 @@ def read_archive(path: Path) -> ClassedFile:
     Raises:
         FormatError: a damaged archive, a member that is missing, or a config that its arrays do not fit.
     """
-    members = _members(path)
+    members = read_members(path, only=(METADATA, CONFIG, WEIGHTS))
     metadata, config = _json(members, METADATA), _json(members, CONFIG)
     root = read_hdf5(members[WEIGHTS], f"{path}: {WEIGHTS}", skip=(OPTIMIZER,))
     version = Version(str(metadata.get("keras_version", "")))
@@ -74,19 +62,6 @@ def read_classed(root: Group) -> ClassedFile:
     # Since 3.15 Keras writes the names of layers; tf_keras and what came before do not.
     version = Version("3" if _has_names(root) else "")
     return ClassedFile(version, root, None, list(_walk(root, "", ())))
-
-
-def _members(path: Path) -> dict[str, bytes]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = {name: archive.getinfo(name) for name in (METADATA, CONFIG, WEIGHTS)}
-            if sum(entry.file_size for entry in entries.values()) > largest_content(path.stat().st_size):
-                raise FormatError(f"{path}: its members unfold to more than such a file can hold")
-            return {name: archive.read(entry) for name, entry in entries.items()}
-    except FormatError:
-        raise
-    except _ZIP_ERRORS as error:
-        raise FormatError(f"{path} is no .keras archive, or a damaged one: {error}") from error
 
 
 def _json(members: dict[str, bytes], name: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
         stored, own = narrowed(plan.row.write(weights.arrays, weights.spec), weights.origin.storage_dtype)
         arrays |= {f"{number}/{key}": array for key, array in own.items()}
         arrays |= {f"{number}/check/{key}": array for key, array in sample_of(weights).items()}
-        order = weights.origin.batch_first if options.batch_first is None else options.batch_first
+        order = weights.origin.order(options.batch_first)
         entries.append(_Entry(name, plan.row.name, stored, weights.spec, replace(weights.origin, batch_first=order)))
         layers.append(WrittenLayer(name, name, plan, f"rb.layer(rb.load({path.name!r})[{name!r}])"))
     write_members(path, {_INDEX: _index(entries), **{f"{key}.npy": npy_bytes(array) for key, array in arrays.items()}})
@@ -134,7 +134,7 @@ def _entries(path: Path, members: Mapping[str, bytes]) -> Iterator[_Entry]:
 def _origin(plain: Mapping[str, Any]) -> Origin:
     values = {field.name: plain[field.name] for field in fields(Origin)}
     texts = ("framework", "convention", "name", "version", "padding", "storage_dtype")
-    lists = {key: tuple(map(str, values[key])) for key in ("evidence", "rewrites")}
+    lists = {"evidence": tuple(map(str, values["evidence"]))}
     assumptions = tuple(Assumption(**{key: str(text) for key, text in one.items()}) for one in values["assumptions"])
     if values["batch_first"] not in (None, True, False) or not all(isinstance(values[key], str) for key in texts):
         raise SpecError("the origin's values are not texts")

@@ -129,11 +129,9 @@ def _leading(left: str, extent: Extent, sizes: Mapping[str, int]) -> str | None:
         return extent if left.startswith(extent) else None
     if extent == 1:
         return ""
-    if left and left[0] not in sizes:  # T or N, which an export with fixed sizes gives as a number
-        return left[0]
     for count in range(1, len(left) + 1):
         if not set(left[:count]) <= set(sizes):
-            return None
+            return None  # a number for T or N where these may vary: it could as well cut across them
         if math.prod(sizes[label] for label in left[:count]) == extent:
             return left[:count]
     return None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rnnbridge.converters.onnx_bytes import onnx_package
-from rnnbridge.converters.onnx_graph import Scope, input_of
-from rnnbridge.converters.onnx_rows import INPUTS
+from rnnbridge.converters.onnx_graph import Scope, attribute_of, input_of
+from rnnbridge.converters.onnx_rows import INPUTS, read_activations, spelt
 from rnnbridge.errors import Incompatible
 
 FLOAT, INT32 = 1, 6  # TensorProto.DataType
@@ -61,10 +61,20 @@ class Extract:
         copy = type(node)()
         copy.CopyFrom(node)
         del copy.input[:], copy.output[:]
+        self._spell_defaults(copy)
         copy.input.extend(wired.get(place, "") for place in range(max(wired) + 1))
         copy.output.extend([y, *finals.values()])
         self._append(copy)
         return finals
+
+    def _spell_defaults(self, node: Any) -> None:
+        """Write out the constants of its activations: ONNX Runtime's defaults are 0 where ONNX's are an operator's."""
+        if names := attribute_of(node, "activations", []):
+            given = (attribute_of(node, key, []) for key in ("activation_alpha", "activation_beta"))
+            kept = [one for one in node.attribute if not one.name.startswith("activation")]
+            del node.attribute[:]
+            held = spelt(read_activations([name.decode() for name in names], *given))
+            node.attribute.extend([*kept, *(self._helper.make_attribute(key, value) for key, value in held.items())])
 
     def take(self, node: Any) -> None:
         """Take a node as it is, after what makes its inputs.

@@ -34,7 +34,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     found = plan(weights, ROWS.values())
     ready = found.apply(weights)
     inputs = {key: options.settings.flag(key) is not False for key in ("lengths", "initial_state")}
-    batch_first = bool(weights.origin.batch_first) if options.batch_first is None else options.batch_first
+    batch_first = bool(weights.origin.order(options.batch_first))
     model = build_model(ready, found.row, name, batch_first=batch_first, **inputs)
     path.write_bytes(model.SerializeToString(deterministic=True))
     layer = WrittenLayer(name, name, found, _constructor(path.name, ready.spec, inputs))

@@ -7,6 +7,7 @@ Nothing in a model is executed but the few operators of `FOLDED`, on constants, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,9 @@ def main_scope(model: Any, where: str) -> Scope:
             model = onnx.inliner.inline_local_functions(model)
         except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
             raise FormatError(f"{where}: its functions cannot be inlined: {error}") from error
+    # A model whose shapes do not fit is refused where the misfit matters, with the array's name.
+    with suppress(onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
+        model = onnx.shape_inference.infer_shapes(model)
     return Scope(model.graph, {one.domain or "ai.onnx": one.version for one in model.opset_import}, where)
 
 
@@ -74,6 +78,17 @@ class Scope:
             for name in dict.fromkeys(_names_read(node)):
                 found.setdefault(name, []).append(node)
         return found
+
+    @cached_property
+    def _declared(self) -> dict[str, Any]:
+        return {one.name: one for one in (*self.graph.input, *self.graph.value_info, *self.graph.output)}
+
+    def extents(self, name: str) -> list[int | None]:
+        """The extents of a tensor's axes as the model declares or implies them, None for one that may vary."""
+        if name not in self._declared or not self._declared[name].type.tensor_type.HasField("shape"):
+            return []
+        axes = self._declared[name].type.tensor_type.shape.dim
+        return [axis.dim_value if axis.HasField("dim_value") else None for axis in axes]
 
     def walk(self) -> Iterator[tuple[Scope, Any]]:
         """Every node here and in the subgraphs, in file order, with its scope."""

@@ -61,7 +61,7 @@ def write(weights: RNNWeights, into: Any, batch_first: bool | None) -> Any:
     if into is not None:
         raise ArgumentError("an ONNX model is made anew: leave into= out")
     found = plan(weights, ROWS.values())
-    order = bool(weights.origin.batch_first) if batch_first is None else batch_first
+    order = bool(weights.origin.order(batch_first))
     return build_model(found.apply(weights), found.row, weights.origin.name or "rnn", batch_first=order)
 
 

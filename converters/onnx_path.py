@@ -48,7 +48,7 @@ def follow(node: Any, scope: Scope, spec: RNNSpec, batch_first: bool) -> Path:
     """
     across = "D" if spec.num_directions == 2 else ""
     axes: Axes = ("N", "T", across, "H") if batch_first else ("T", across, "N", "H")
-    tracker = Tracker(scope, {"D": 2, "H": spec.hidden_size})
+    tracker = Tracker(scope, {"D": 2, "H": spec.hidden_size, **_fixed(node, scope, batch_first)})
     path = Path((node.output[0] if node.output else "",), axes)
     while True:
         further = _further(path, scope, tracker, spec.direction == "reverse")
@@ -56,6 +56,12 @@ def follow(node: Any, scope: Scope, spec: RNNSpec, batch_first: bool) -> Path:
             joined = spec.num_directions == 2 and path.merge is None and "DH" in path.axes
             return replace(path, merge="concat" if joined else path.merge)
         path = further
+
+
+def _fixed(node: Any, scope: Scope, batch_first: bool) -> dict[str, int]:
+    """T and N where the model's input has a fixed number of them."""
+    extents = scope.extents(input_of(node, 0))[:2]
+    return {label: extent for label, extent in zip("NT" if batch_first else "TN", extents, strict=False) if extent}
 
 
 def _further(path: Path, scope: Scope, tracker: Tracker, reverse: bool) -> Path | None:

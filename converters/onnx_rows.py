@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from rnnbridge.activation import CONSTANTS, Activation
 from rnnbridge.convention import Convention
 from rnnbridge.errors import FormatError
 from rnnbridge.slot import Slot
-from rnnbridge.spec import Direction, Merge, OutputOrder
 
 # The inputs of all three operators by position; GRU and RNN end at initial_h.
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
@@ -39,88 +39,70 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 _NAMES = {spelt.lower(): name for name, spelt in SPELLING.items()}
 _ANY = (*SPELLING, "linear")
 
-_DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse", "bidirectional")
-_MERGES: tuple[Merge, ...] = ("concat", "sum", "mul", "ave", "none")
-_ORDERS: tuple[OutputOrder, ...] = ("input", "processing")
-_ADDED = {
-    "sum": "ReduceSum",
-    "mul": "ReduceProd",
-    "ave": "ReduceMean",
-    "none": "Gather for each direction",
-    "processing": "Slice",
-}
 _SOURCE = (
     "onnx/defs/rnn/defs.cc and doc_strings.cc (kDoc_{cell}_ver14), measured with ONNX Runtime 1.32; an empty "
     "sequence's final state is ONNX Runtime's, the text says nothing"
 )
+_MANY_GATES = (
+    Slot("W", "weight_ih", "d (g o) i"),
+    Slot("R", "weight_hh", "d (g o) i"),
+    Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
+)
+_ONE_GATE = (  # which has no axis
+    Slot("W", "weight_ih", "d o i"),
+    Slot("R", "weight_hh", "d o i"),
+    Slot("B", "bias_ih bias_hh", "d (b o)", optional=True),
+)
+_COMMON: dict[str, Any] = {
+    "padding": "zero",
+    "zero_length": "zero",
+    "batch_first": False,
+    "directions": ("forward", "reverse", "bidirectional"),
+    "merges": ("concat", "sum", "mul", "ave", "none"),
+    "output_orders": ("input", "processing"),
+    "added": {
+        "sum": "ReduceSum",
+        "mul": "ReduceProd",
+        "ave": "ReduceMean",
+        "none": "Gather for each direction",
+        "processing": "Slice",
+    },
+}
 
 LSTM = Convention(
     name="onnx.LSTM",
     cell="lstm",
     gates="iofc",
     letters={"c": "g"},
-    slots=(
-        Slot("W", "weight_ih", "d (g o) i"),
-        Slot("R", "weight_hh", "d (g o) i"),
-        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
-        Slot("P", "peephole", "d (g o)", gates="iof", optional=True),
-    ),
+    slots=(*_MANY_GATES, Slot("P", "peephole", "d (g o)", gates="iof", optional=True)),
     source=_SOURCE.format(cell="LSTM"),
     state_order="h c",
-    padding="zero",
-    zero_length="zero",
-    batch_first=False,
-    directions=_DIRECTIONS,
     activations=(_ANY, _ANY, _ANY),
     extras=("peephole", "clip", "f=1-i"),
-    merges=_MERGES,
-    output_orders=_ORDERS,
-    added=_ADDED,
+    **_COMMON,
 )
 GRU = Convention(
     name="onnx.GRU",
     cell="gru",
     gates="zrh",
     letters={"h": "n"},
-    slots=(
-        Slot("W", "weight_ih", "d (g o) i"),
-        Slot("R", "weight_hh", "d (g o) i"),
-        Slot("B", "bias_ih bias_hh", "d (b g o)", optional=True),
-    ),
+    slots=_MANY_GATES,
     source=_SOURCE.format(cell="GRU"),
     reset=("after", "before"),
-    z="keeps",
-    padding="zero",
-    zero_length="zero",
-    batch_first=False,
-    directions=_DIRECTIONS,
     activations=(_ANY, _ANY),
     extras=("clip",),
-    merges=_MERGES,
-    output_orders=_ORDERS,
-    added=_ADDED,
+    **_COMMON,
 )
 RNN = Convention(
     name="onnx.RNN",
     cell="rnn",
     gates="i",
     letters={"i": "n"},
-    # One gate has no axis.
-    slots=(
-        Slot("W", "weight_ih", "d o i"),
-        Slot("R", "weight_hh", "d o i"),
-        Slot("B", "bias_ih bias_hh", "d (b o)", optional=True),
-    ),
+    slots=_ONE_GATE,
     source=_SOURCE.format(cell="RNN"),
-    padding="zero",
-    zero_length="zero",
-    batch_first=False,
-    directions=_DIRECTIONS,
     activations=(_ANY,),
     extras=("clip",),
-    merges=_MERGES,
-    output_orders=_ORDERS,
-    added=_ADDED,
+    **_COMMON,
 )
 CONVENTIONS = (LSTM, GRU, RNN)
 ROWS = {row.layer: row for row in CONVENTIONS}

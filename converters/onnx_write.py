@@ -47,17 +47,17 @@ def build_model(
         batch_first: x and y are [N, T, .].
         lengths, initial_state: whether the model has these inputs.
     """
-    storage, arrays = narrowed(weights.arrays, weights.origin.storage_dtype)
+    storage, _ = narrowed(weights.arrays, weights.origin.storage_dtype)  # of all layers or of none
+    narrow = "" if storage == str(weights.dtype) else storage
     graph = Builder(storage)
     graph.input("x", [*(["N", "T"] if batch_first else ["T", "N"]), weights.spec.input_size])
     x = graph.add("Transpose", ["x"], perm=[1, 0, 2]) if batch_first else "x"
     shared = _OptionalInputs(graph, weights.spec, x, lengths, initial_state)
     finals: dict[str, list[str]] = {"h": [], "c": []}
     stack = weights.spec.num_layers > 1
-    for layer in range(weights.spec.num_layers):
-        spec, own = _one_layer(weights.spec, arrays, layer)
-        node = f"{name}_l{layer}" if stack else name
-        stored = row.write(own, spec)
+    for layer, single in enumerate(weights.split()):
+        spec, node = single.spec, f"{name}_l{layer}" if stack else name
+        stored = row.write(narrowed(single.arrays, narrow)[1], spec)
         y = _recurrent(graph, row.layer, spec, node, stored, shared.of_layer(x, layer), finals)
         x = _joined(graph, y, spec) if spec.merge != "none" else y
     _outputs(graph, x, weights.spec, batch_first)
@@ -137,12 +137,6 @@ def _attributes(spec: RNNSpec) -> Iterator[tuple[str, Any]]:
         yield "input_forget", 1
     if spec.clip is not None:
         yield "clip", spec.clip
-
-
-def _one_layer(spec: RNNSpec, arrays: dict[str, Array], layer: int) -> tuple[RNNSpec, dict[str, Array]]:
-    own = spec.replace(num_layers=1, input_size=spec.layer_input_size(layer))
-    suffixes = [(f"_l{layer}{'_reverse' * d}", f"_l0{'_reverse' * d}") for d in range(spec.num_directions)]
-    return own, {base + new: arrays[base + old] for old, new in suffixes for base in own.tensor_shapes(0)}
 
 
 def _joined(graph: Builder, y: str, spec: RNNSpec) -> str:

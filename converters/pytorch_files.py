@@ -112,8 +112,10 @@ def _refuse_what_is_no_state_dict(path: Path) -> None:
 
 def _reason(error: Exception) -> str:
     text = str(error).strip()
-    if "Unsupported" in text and "global" in text.lower():
-        which = text.split("GLOBAL ")[-1].split(" ")[0] if "GLOBAL " in text else "an object"
+    if "Weights only load failed" in text:  # torch goes on to advise loading it unsafely; that is not echoed
+        if "GLOBAL " not in text:
+            return "damaged, or it holds what is no tensor; what could run code is not loaded"
+        which = text.split("GLOBAL ")[-1].split(" ")[0]
         return (
             f"holds Python objects ({which}), which are not loaded because loading them runs code; "
             "save the weights alone: torch.save(model.state_dict(), 'weights.pt')"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rnnbridge import rewrite
 from rnnbridge.convention import Convention
 from rnnbridge.converters.pytorch_rows import CELL_NAMES, CELLS, MODULES
-from rnnbridge.errors import Incompatible, MissingExtraError
+from rnnbridge.errors import MissingExtraError
 from rnnbridge.rewrite import Plan
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights
@@ -42,20 +42,14 @@ def plan_for(weights: RNNWeights, rows: tuple[Convention, ...] = ()) -> Plan:
     Raises:
         Incompatible: with every reason.
     """
-    plan = rewrite.plan(weights, rows or (CELLS if weights.origin.convention in CELL_NAMES else MODULES))
-    if plan.spec.proj_size >= plan.spec.hidden_size:
-        reason = (
-            f"proj_size is {plan.spec.proj_size} and torch.nn.LSTM wants it below hidden_size={plan.spec.hidden_size}"
-        )
-        raise Incompatible("pytorch cannot hold this layer", [reason])
-    return plan
+    return rewrite.plan(weights, rows or (CELLS if weights.origin.convention in CELL_NAMES else MODULES))
 
 
 def order_of(plan: Plan, weights: RNNWeights, batch_first: bool | None) -> bool | None:
     """The order of sequences: the one asked for, else the source's; None where that is unknown, and for a cell."""
     if plan.row in CELLS:
         return None
-    return weights.origin.batch_first if batch_first is None else batch_first
+    return weights.origin.order(batch_first)
 
 
 def configuration(row: Convention, spec: RNNSpec, batch_first: bool | None) -> dict[str, Any]:

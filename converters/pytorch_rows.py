@@ -40,7 +40,7 @@ LSTM = Convention(
     directions=("forward", "bidirectional"),
     many_layers=True,
     activations=(("sigmoid",), ("tanh",), ("tanh",)),
-    extras=("proj_size",),
+    extras=("proj_size<hidden_size",),
 )
 GRU = Convention(
     name="pytorch.GRU",

@@ -66,7 +66,7 @@ class StoredLayer:
 def stored_layers(bundle: Bundle, options: WriteOptions, *, metadata: bool) -> list[StoredLayer]:
     """Every layer of a bundle as PyTorch names and lays it out.
 
-    A single layer has no prefix, so that `module.load_state_dict` takes the file as it is; several have their names.
+    A layer's name in its source is the prefix of its arrays; a single one without a name has none.
 
     Args:
         metadata: whether the file says what a state_dict cannot.
@@ -80,7 +80,12 @@ def stored_layers(bundle: Bundle, options: WriteOptions, *, metadata: bool) -> l
 
 def written(bundle: Bundle, layers: list[StoredLayer]) -> Written:
     """What a writer reports of these."""
-    return Written(tuple(layer.written for layer in layers), not_converted=tuple(bundle.tensors))
+    notices = tuple(
+        f"the names of the arrays begin with {layer.prefix!r}: take that off for module.load_state_dict"
+        for layer in layers
+        if layer.prefix and len(layers) == 1
+    )
+    return Written(tuple(layer.written for layer in layers), not_converted=tuple(bundle.tensors), notices=notices)
 
 
 def _stored(name: str, weights: RNNWeights, prefix: str, options: WriteOptions, metadata: bool) -> StoredLayer:
@@ -106,8 +111,8 @@ def _to_read_back(plan: Plan, batch_first: bool | None) -> dict[str, str]:
 
 
 def _prefixes(bundle: Bundle) -> dict[str, str]:
-    if len(bundle.layers) == 1:
-        return dict.fromkeys(bundle.layers, "")
+    if list(bundle.layers) == [UNNAMED]:
+        return {UNNAMED: ""}
     taken: dict[str, str] = {}
     for name, weights in bundle.layers.items():
         safe = _module_path(name, weights)

@@ -54,6 +54,8 @@ class Activation:
         """Read the spelling that `str()` gives: "tanh", "hard_sigmoid(0.2, 0.5)"."""
         if isinstance(text, Activation):
             return text
+        if not isinstance(text, str):
+            raise SpecError(f"an activation is {text!r}; it is a name such as 'tanh', or an Activation")
         match = _SPELLING.match(text)
         if match is None:
             raise SpecError(f"cannot read the activation {text!r}; write it as 'tanh' or 'hard_sigmoid(0.2, 0.5)'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ def load(
         FormatError: an unknown format, a damaged file, or one without a recurrent layer.
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
-    path = Path(path)
-    chosen = find_format(path) if format is None else format_named(format)
+    path = _path(path)
+    head = _head_of(path)
+    chosen = find_format(path, head) if format is None else format_named(format)
     asked = Settings.of(settings)
     try:
         bundle = chosen.read(path, asked)
@@ -74,9 +76,9 @@ def save(
         TargetExistsError, FileAccessError: nothing was written.
         Incompatible: the format cannot hold a layer; `reasons` has every reason.
     """
-    path = Path(path)
+    path = _path(path)
     chosen = format_for(path, format)
-    bundle = what if isinstance(what, Bundle) else Bundle({what.origin.name or "rnn": what}, format="memory")
+    bundle = _as_bundle(what)
     with replacing(path, overwrite=overwrite) as draft:
         return write(bundle, draft, chosen, batch_first=batch_first, settings=settings)
 
@@ -121,32 +123,24 @@ def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch
     Raises:
         Incompatible: the framework cannot hold the layer, or `into` is another one.
     """
+    if not isinstance(weights, RNNWeights):
+        raise ArgumentError(f"{type(weights).__name__} is not RNNWeights; take one layer of a bundle: bundle['name']")
     known = catalogue().live
     if framework not in known:
         raise ArgumentError(f"unknown framework {framework!r}; live layers can be made for {', '.join(known)}")
     return known[framework].write(weights, into, batch_first)
 
 
-def find_format(path: Path) -> Format:
-    """The format of a file, from its content.
-
-    Raises:
-        FileAccessError, FormatError: as `load` says.
-    """
-    if path.is_dir():
-        raise FormatError(f"{path} is a folder; rnnbridge reads files")
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+def find_format(path: Path, head: bytes) -> Format:
+    """The format of a file, from its content. Raises FormatError for one that no format knows."""
     for candidate in catalogue().formats.values():
         if candidate.sniff(path, head):
             return candidate
     by_name = [one.name for one in catalogue().formats.values() if path.name.endswith(one.suffixes)]
-    looks = f"by its name it should be {by_name[0]}, but its content is not" if by_name else f"it begins {head[:8]!r}"
+    begins = f"it begins {head[:8]!r}" if head else "it is empty"
+    looks = f"by its name it should be {by_name[0]}, but {begins}" if by_name else begins
     known = ", ".join(catalogue().formats)
-    raise FormatError(f"{path}: unknown or damaged file ({looks}; {len(head)} bytes seen); formats read: {known}")
+    raise FormatError(f"{path}: unknown or damaged file ({looks}); formats read: {known}")
 
 
 def format_for(path: Path, name: str | None) -> Format:
@@ -171,6 +165,40 @@ def format_named(name: str) -> Format:
     if name not in known:
         raise ArgumentError(f"unknown format {name!r}; known: {', '.join(known)}")
     return known[name]
+
+
+def _path(given: str | os.PathLike[str]) -> Path:
+    try:
+        path = Path(given)
+    except TypeError:
+        raise ArgumentError(f"{given!r} is no path; give a str or a pathlib.Path") from None
+    if not str(given) or "\0" in str(path):
+        raise ArgumentError(f"{str(given)!r} is no name that a file can have")
+    return path
+
+
+def _head_of(path: Path) -> bytes:
+    try:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise FormatError(f"{path} is a folder; rnnbridge reads files")
+        if not stat.S_ISREG(kind):  # a pipe would be waited for
+            raise FormatError(f"{path} is no regular file (a device or a pipe)")
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _as_bundle(what: RNNWeights | Bundle) -> Bundle:
+    if isinstance(what, Bundle):
+        return what
+    if isinstance(what, RNNWeights):
+        return Bundle({what.origin.name or "rnn": what}, format="memory")
+    raise ArgumentError(
+        f"{type(what).__name__} cannot be saved; save() takes RNNWeights or a Bundle "
+        "(rb.from_framework(layer) makes weights of a framework's layer)"
+    )
 
 
 def _live_for(layer: Any) -> Live:

@@ -31,7 +31,7 @@ class Settings:
     """
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self._given = dict(given or {})
+        self._given = {key: str(value) for key, value in (given or {}).items()}
         self._asked: dict[str, None] = {}
 
     @classmethod
@@ -88,7 +88,7 @@ class WrittenLayer:
 
     source: str
     target: str
-    plan: Plan
+    plan: Plan = field(repr=False)
     constructor: str
     settings: Mapping[str, str] = field(default_factory=dict)
 

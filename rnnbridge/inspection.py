@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnbridge.activation import Activation
 from rnnbridge.bundle import load
 from rnnbridge.catalogue import catalogue
+from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible
+from rnnbridge.formula import formula_of
 from rnnbridge.rewrite import plan
 from rnnbridge.spec import RNNSpec
 from rnnbridge.tables import as_text, gates_in_words, grid, indented
@@ -58,6 +59,7 @@ class LayerInspection:
         dtype: what the numbers are stored in.
         evidence: what in the file decided the reading.
         assumptions: what the file does not say.
+        rewrites: what was done to the numbers on reading, beyond moving them.
         holders: every framework of the catalogue.
     """
 
@@ -175,9 +177,14 @@ def inspect(path: str | os.PathLike[str], settings: Mapping[str, str] | None = N
     )
 
 
+def row_of(weights: RNNWeights) -> Convention | None:
+    """The row that a layer was read with; None for a row of the user's own, or weights from nowhere."""
+    return catalogue().rows.get(weights.origin.convention)
+
+
 def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
     spec, origin = weights.spec, weights.origin
-    row = catalogue().rows.get(origin.convention)
+    row = row_of(weights)
     z = row.z if row else "keeps"
     return LayerInspection(
         name=name,
@@ -186,7 +193,7 @@ def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
         row=origin.convention or origin.framework,
         version=origin.version,
         gru_class=f"reset {spec.reset}, z {z}" if spec.cell == "gru" else "",
-        formula=tuple(_formula(spec, z)),
+        formula=tuple(formula_of(spec, z)),
         gates=gates_in_words(row) if row else " ".join(spec.gates),
         sequences={None: "", True: "[N, T, I]", False: "[T, N, I]"}[origin.batch_first],
         padding=origin.padding,
@@ -194,7 +201,7 @@ def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
         num_parameters=weights.num_parameters,
         evidence=origin.evidence,
         assumptions=origin.assumptions,
-        rewrites=origin.rewrites,
+        rewrites=row.rewrites if row else (),
         holders=tuple(_holders(weights)),
     )
 
@@ -207,29 +214,6 @@ def _holders(weights: RNNWeights) -> Iterator[Holder]:
             yield Holder(framework, False, reasons=refusal.reasons)
         else:
             yield Holder(framework, True, found.row.name, tuple(map(str, found.steps)), found.same_bits)
-
-
-def _formula(spec: RNNSpec, z: str) -> Iterator[str]:
-    """The source's equations, as the field writes them; b is the sum of the biases that act there."""
-    b = " + b" if spec.bias != "none" else ""
-    gate, *rest = [_call(one) for one in spec.activations]
-    if spec.cell == "rnn":
-        yield f"h' = {gate}(W x + U h{b})"
-    elif spec.cell == "gru":
-        b_hn = " + b_hn" if spec.bias == "double" else ""
-        inner = f"r * (U h{b_hn})" if spec.reset == "after" else "U (r * h)"
-        yield f"r, z = {gate}(W x + U h{b});  n = {rest[0]}(W x + {inner}{b})"
-        yield "h' = (1 - z) n + z h" if z == "keeps" else "h' = (1 - z) h + z n"
-    else:
-        f = {"f=1-i": ";  f = 1 - i", "i=1-f": ";  i = 1 - f"}.get(spec.coupled or "", "")
-        peephole = " + p c" if spec.peephole else ""
-        yield f"i, f, o = {gate}(W x + U h{peephole}{b}){f};  g = {rest[0]}(W x + U h{b})"
-        projected = "W_hr (o {0}(c'))" if spec.proj_size else "o {0}(c')"
-        yield f"c' = f c + i g;  h' = {projected.format(rest[1])}"
-
-
-def _call(activation: Activation) -> str:
-    return activation.name if activation.alpha is None else f"[{activation}]"
 
 
 def _definitions(facts: Iterator[tuple[str, str]]) -> RenderableType:

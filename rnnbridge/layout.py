@@ -142,23 +142,6 @@ class Axes:
         return np.ascontiguousarray(blocks).reshape(shape), outer + target
 
 
-def reorder_gates(array: Array, source: str, target: str, axis: int = 0) -> Array:
-    """Put the gates of one axis into another order of letters: `reorder_gates(w, "iofg", "ifgo")`.
-
-    Args:
-        array: with one index per gate along `axis`.
-        source, target: the same letters in two orders.
-
-    Raises:
-        LayoutError: the letters are not the same, or not one per index.
-    """
-    if sorted(source) != sorted(target) or len(set(source)) != len(source):
-        raise LayoutError(f"gate orders {source!r} and {target!r} are not the same letters, each once")
-    if array.shape[axis] != len(source):
-        raise LayoutError(f"{array.shape[axis]} gates along axis {axis}, but the order {source!r} has {len(source)}")
-    return np.take(array, [source.index(letter) for letter in target], axis=axis)
-
-
 def join(parts: Sequence[Array], axis: int) -> Array:
     """Lay arrays end to end along an axis, as a stacked `[x; h]` kernel does. `part` undoes it."""
     return np.concatenate(parts, axis=axis)

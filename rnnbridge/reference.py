@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from rnnbridge.activation import Activation
 from rnnbridge.errors import ArgumentError
 from rnnbridge.gates import split_gates
-from rnnbridge.spec import RNNSpec
+from rnnbridge.spec import RNNSpec, suffix_of
 
 Array = NDArray[Any]
 Function = Callable[[Array], Array]
@@ -94,7 +94,7 @@ def _one_direction(
 ) -> Array:
     """Run one direction of one layer; h and c `[L*D, N, .]` are updated in place."""
     row = layer * spec.num_directions + direction
-    cell = _Cell(spec, arrays, f"_l{layer}{'_reverse' * direction}", x.dtype)
+    cell = _Cell(spec, arrays, suffix_of(layer, direction), x.dtype)
     backwards = spec.direction == "reverse" or direction == 1
     y = np.zeros((*x.shape[:2], spec.state_size), x.dtype)
     for t in _times(len(x), backwards):

@@ -124,8 +124,12 @@ def _extras(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         "cell_clip": f"a cell state clipped to +-{spec.cell_clip}",
         "proj_clip": f"a projected state clipped to +-{spec.proj_clip}",
     }
+    narrower = "proj_size<hidden_size" in row.extras
+    if narrower and spec.proj_size >= spec.hidden_size:
+        sizes = f"proj_size={spec.proj_size} and hidden_size={spec.hidden_size}"
+        yield f"{row.name} wants a projection below the hidden size; this layer has {sizes}"
     for name, what in words.items():
-        if getattr(spec, name) and name not in row.extras:
+        if getattr(spec, name) and name not in row.extras and not (name == "proj_size" and narrower):
             yield f"this layer has {what}, which {row.name} lacks"
 
 
@@ -140,7 +144,7 @@ def _coupled(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
     yield Step(
         "uncouple",
         f"gate {off} gets the negated rows of gate {on}",
-        True,
+        False,
         "the two gates are then trained independently",
         spec.replace(coupled=None),
         _gatewise({off: lambda gates: -gates[on]}, spec.cell),
@@ -225,12 +229,21 @@ def _directions(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         orders = " or ".join(row.output_orders)
         yield f"{row.name} gives a reverse layer's output in {orders} order; this layer in {spec.output_order} order"
     elif spec.output_order in row.added:
-        yield _note(spec, "reverse output", f"processing order by an added {row.added[spec.output_order]}")
+        yield _note(spec, "reverse output", f"{spec.output_order} order by an added {row.added[spec.output_order]}")
     if spec.num_layers > 1 and not row.many_layers:
         yield _note(spec, "split stack", f"{spec.num_layers} layers, each on its own")
 
 
-_RULES = (_reset, _extras, _coupled, _activations, _bias, _directions)
+def _of_the_row(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
+    """What writing does to the numbers in a row of its own: see `Convention.write`."""
+    if "flip update gate" in row.rewrites:
+        yield _note(spec, "flip update gate", "z rows negated, since z takes there")
+    if "fold forget bias" in row.rewrites:
+        detail = f"{row.forget_bias:g} taken off bias_ih, since it is added at run time there"
+        yield replace(_note(spec, "fold forget bias", detail), same_bits=False)
+
+
+_RULES = (_reset, _extras, _coupled, _activations, _bias, _directions, _of_the_row)
 
 
 def _note(spec: RNNSpec, name: str, detail: str) -> Step:

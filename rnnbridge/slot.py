@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rnnbridge.gates import gate_order, split_gates
 from rnnbridge.layout import Axes, join, part
-from rnnbridge.spec import RNNSpec
+from rnnbridge.spec import RNNSpec, suffix_of
 
 Array = NDArray[Any]
 Place = tuple[str, int, int]
@@ -78,7 +78,7 @@ class Slot:
         sizes, features = self._sizes(spec, layer, len(gates))
         inside = []
         for inner_layer, inner_direction, _ in self._inside(spec, layer, direction):
-            suffix = f"_l{inner_layer}{'_reverse' * inner_direction}"
+            suffix = suffix_of(inner_layer, inner_direction)
             tensors = [self._in_own_order(canonical[name + suffix], name, spec.cell, gates) for name in self.tensors]
             inside.append(
                 np.stack(tensors) if self._along_b else join(tensors, -1) if len(features) > 1 else tensors[0]

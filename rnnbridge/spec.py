@@ -5,6 +5,7 @@ Letters: T time, N batch, I input size, H hidden size, P projection size, G gate
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
@@ -22,12 +23,18 @@ Coupled = Literal["f=1-i", "i=1-f"]
 
 GATES: dict[str, str] = {"lstm": "ifgo", "gru": "rzn", "rnn": "n"}
 PEEPHOLE_GATES = "ifo"
+MOST_LAYERS = 4096
 # Which gates each activation slot acts on. The LSTM's third acts on the cell state, not on a gate.
 ACTIVATION_SLOTS: dict[str, tuple[str, ...]] = {"lstm": ("ifo", "g", ""), "gru": ("rz", "n"), "rnn": ("n",)}
 STANDARD_ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "lstm": (Activation("sigmoid"), Activation("tanh"), Activation("tanh")),
     "gru": (Activation("sigmoid"), Activation("tanh")),
 }
+
+
+def suffix_of(layer: int, direction: int) -> str:
+    """The end of a canonical array's name: "_l0", "_l1_reverse"."""
+    return f"_l{layer}{'_reverse' * direction}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +81,12 @@ class RNNSpec:
     output_order: OutputOrder = "input"
 
     def __post_init__(self) -> None:
+        for name in ("input_size", "hidden_size", "num_layers", "proj_size"):
+            object.__setattr__(self, name, _plain_int(getattr(self, name)))
         wrong = list(_check_words(self)) + list(_check_sizes(self))
         if not wrong:
             given: Sequence[str | Activation] = self.activations or STANDARD_ACTIVATIONS.get(self.cell, ())
+            given = (given,) if isinstance(given, str | Activation) else given
             object.__setattr__(self, "activations", tuple(Activation.parse(one) for one in given))
             wrong += _check_cell(self)
         if wrong:
@@ -116,7 +126,7 @@ class RNNSpec:
         """(layer, direction, suffix) in state order, the suffix as in `weight_ih_l0_reverse`."""
         for layer in range(self.num_layers):
             for direction in range(self.num_directions):
-                yield layer, direction, f"_l{layer}{'_reverse' * direction}"
+                yield layer, direction, suffix_of(layer, direction)
 
     def tensor_shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
         """Base name -> shape of the arrays of one layer and direction."""
@@ -173,6 +183,14 @@ _WORDS: dict[str, Any] = {
 }
 
 
+def _plain_int(value: Any) -> Any:
+    """A whole number of any kind, NumPy's too, as an int; everything else unchanged, for the check to name."""
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value
+
+
 def _check_words(spec: RNNSpec) -> Iterator[str]:
     for name, literal in _WORDS.items():
         if getattr(spec, name) not in get_args(literal):
@@ -183,14 +201,18 @@ def _check_words(spec: RNNSpec) -> Iterator[str]:
 
 
 def _check_sizes(spec: RNNSpec) -> Iterator[str]:
+    if isinstance(spec.num_layers, int) and spec.num_layers > MOST_LAYERS:
+        yield f"num_layers is {spec.num_layers}; at most {MOST_LAYERS} are taken"
     for name, least in {"input_size": 1, "hidden_size": 1, "num_layers": 1, "proj_size": 0}.items():
         value = getattr(spec, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             yield f"{name} is {value!r}; it is a whole number of at least {least}"
     for name in ("clip", "cell_clip", "proj_clip"):
         value = getattr(spec, name)
-        if value is not None and not value > 0:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             yield f"{name} is {value!r}; it is a number above 0, or None"
+    if not isinstance(spec.peephole, bool):
+        yield f"peephole is {spec.peephole!r}; it is True or False"
 
 
 def _check_cell(spec: RNNSpec) -> list[str]:

@@ -13,12 +13,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rnnbridge.errors import ArgumentError, Incompatible, LayoutError
-from rnnbridge.spec import STANDARD_ACTIVATIONS, RNNSpec
+from rnnbridge.spec import STANDARD_ACTIVATIONS, RNNSpec, suffix_of
 
 Array = NDArray[Any]
+_COMPUTED = ("float32", "float64")
 _NARROW = ("float16", "bfloat16")  # widened to float32 without loss, remembered, written back as the same bits
 
 
@@ -48,7 +49,6 @@ class Origin:
         storage_dtype: "float16" or "bfloat16" where the source stored that, else "".
         evidence: what in the source decided the reading, one sentence each.
         assumptions: what the source does not say.
-        rewrites: what was done to the numbers on reading, beyond moving them.
     """
 
     framework: str = ""
@@ -60,7 +60,10 @@ class Origin:
     storage_dtype: str = ""
     evidence: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    rewrites: tuple[str, ...] = ()
+
+    def order(self, asked: bool | None) -> bool | None:
+        """The order of sequences to write: what is asked for, else the source's."""
+        return self.batch_first if asked is None else asked
 
 
 class RNNWeights:
@@ -85,6 +88,8 @@ class RNNWeights:
     origin: Origin
 
     def __init__(self, spec: RNNSpec, arrays: Mapping[str, Any], origin: Origin | None = None) -> None:
+        if not isinstance(arrays, Mapping):
+            raise LayoutError(f"arrays is a {type(arrays).__name__}; it maps names such as 'weight_ih_l0' to arrays")
         given = {name: np.asarray(array) for name, array in arrays.items()}
         if wrong := _mismatches(spec, given):
             raise LayoutError("these arrays are not the spec's: " + "; ".join(wrong))
@@ -108,18 +113,16 @@ class RNNWeights:
 
     def tensors(self, layer: int, direction: int) -> dict[str, Array]:
         """The arrays of one layer and direction under their base names, e.g. "weight_ih"."""
-        suffix = f"_l{layer}{'_reverse' * direction}"
-        return {name: self.arrays[name + suffix] for name in self.spec.tensor_shapes(layer)}
+        return {name: self.arrays[name + suffix_of(layer, direction)] for name in self.spec.tensor_shapes(layer)}
 
     def with_origin(self, **changes: Any) -> RNNWeights:
         """A copy whose origin has some fields changed."""
         return RNNWeights(self.spec, self.arrays, replace(self.origin, **changes))
 
-    def astype(self, dtype: str) -> RNNWeights:
-        """A copy in "float32" or "float64"."""
-        if dtype not in ("float32", "float64"):
-            raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
-        return RNNWeights(self.spec, {name: array.astype(dtype) for name, array in self.arrays.items()}, self.origin)
+    def astype(self, dtype: DTypeLike) -> RNNWeights:
+        """A copy in float32 or float64."""
+        kind = float_dtype(dtype)
+        return RNNWeights(self.spec, {name: array.astype(kind) for name, array in self.arrays.items()}, self.origin)
 
     def split(self) -> list[RNNWeights]:
         """One `RNNWeights` per layer of the stack."""
@@ -128,7 +131,7 @@ class RNNWeights:
     def _one_layer(self, layer: int) -> RNNWeights:
         spec = self.spec.replace(num_layers=1, input_size=self.spec.layer_input_size(layer))
         arrays = {
-            f"{name}_l0{'_reverse' * direction}": array
+            name + suffix_of(0, direction): array
             for direction in range(spec.num_directions)
             for name, array in self.tensors(layer, direction).items()
         }
@@ -154,6 +157,21 @@ class RNNWeights:
         return f"<RNNWeights {describe(self.spec)}, {self.num_parameters} x {self.dtype}{where}>"
 
 
+def float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """The dtype, if it is one that layers are computed in: "float32", np.float32, np.dtype("float32") ...
+
+    Raises:
+        ArgumentError: it is another, or none.
+    """
+    try:
+        read = None if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError):
+        read = None
+    if read is None or read.name not in _COMPUTED or not read.isnative:
+        raise ArgumentError(f"dtype is {dtype!r}; it is {' or '.join(map(repr, _COMPUTED))}")
+    return read
+
+
 def describe(spec: RNNSpec) -> str:
     """A spec in a line, as people say it: "GRU reset-after 24 -> 31, 2 layers, bidirectional, double bias"."""
     words = [
@@ -175,14 +193,15 @@ def stack(layers: Sequence[RNNWeights]) -> RNNWeights:
     Raises:
         Incompatible: with every field in which two neighbours differ, or whose sizes do not meet.
     """
-    if not layers:
-        raise ArgumentError("stack() was given no layer; it takes one or more")
+    layers = list(layers) if isinstance(layers, list | tuple) else []
+    if not layers or not all(isinstance(one, RNNWeights) for one in layers):
+        raise ArgumentError("stack() takes a list of one or more RNNWeights, lowest layer first")
     if reasons := [reason for pair in pairwise(layers) for reason in stacking_obstacles(*pair)]:
         raise Incompatible("these layers do not form one stack", reasons)
     singles = [single for one in layers for single in one.split()]
     spec = layers[0].spec.replace(num_layers=len(singles))
     arrays = {
-        f"{name}_l{layer}{'_reverse' * direction}": array
+        name + suffix_of(layer, direction): array
         for layer, single in enumerate(singles)
         for direction in range(spec.num_directions)
         for name, array in single.tensors(0, direction).items()
@@ -226,7 +245,11 @@ class Bundle:
     format: str = ""
     path: Path | None = None
     notices: tuple[str, ...] = ()
-    carried: Any = None
+    carried: Any = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        layers = "".join(f"\n  {name!r}: {weights!r}" for name, weights in self.layers.items())
+        return f"<Bundle of {self.path or 'memory'} ({self.format}), {len(self.tensors)} other arrays{layers}>"
 
     def __getitem__(self, name: str) -> RNNWeights:
         if name not in self.layers:
@@ -248,7 +271,7 @@ def _mismatches(spec: RNNSpec, given: Mapping[str, Array]) -> list[str]:
         array = given[name]
         if array.shape != wanted[name]:
             wrong.append(f"{name} is {list(array.shape)} and should be {list(wanted[name])}")
-        if str(array.dtype) not in ("float32", "float64", *_NARROW):
+        if str(array.dtype) not in (*_COMPUTED, *_NARROW):
             wrong.append(f"{name} is {array.dtype}; float32, float64, float16 and bfloat16 are read")
     return sorted(wrong)
 

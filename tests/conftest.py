@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-FRAMEWORKS = ("torch", "tensorflow-cpu", "keras", "tf-keras", "onnx", "onnxruntime", "safetensors", "jax")
+from rnnbridge.cli.info import EXTRAS
 
 
 def found(distribution: str) -> str:
@@ -16,7 +16,7 @@ def found(distribution: str) -> str:
 
 
 def pytest_report_header() -> str:
-    return f"frameworks: {', '.join(found(name) for name in FRAMEWORKS)}"
+    return f"frameworks: {', '.join(found(name) for name in EXTRAS)}"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from rnnbridge.catalogue import Catalogue, Format, Judge, Settings, WriteOptions, Written, WrittenLayer
-from rnnbridge.convention import Convention, Slot
+from rnnbridge.convention import Convention
 from rnnbridge.errors import FormatError
 from rnnbridge.rewrite import plan
+from rnnbridge.slot import Slot
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import Assumption, Bundle, Origin, RNNWeights
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_verify_exits_0_only_if_the_numbers_are_the_same(source: Path, tmp_path:
     ("arguments", "reason"),
     [
         (("convert", "SOURCE", "TMP/source.plain"), "--force"),
-        (("convert", "SOURCE", "TMP/none/b.plain"), "cannot write to the folder"),
+        (("convert", "SOURCE", "TMP/none/b.plain"), "none/b.plain: No such file or directory"),
         (("convert", "SOURCE", "TMP/b.full"), "No space left"),
         (("convert", "SOURCE", "TMP/b.xyz"), "known endings"),
         (("convert", "SOURCE", "TMP/b", "--to", "nothing"), "unknown format 'nothing'"),
@@ -161,6 +162,8 @@ def test_info_looks_for_every_extra(capsys: Capture) -> None:
     wanted = set(re.findall(r'"([a-z][a-z-]+)[>=]', table))
     assert {"torch", "onnx"} <= wanted
     assert wanted | {"tf-keras"} == set(EXTRAS)
+    peers = (ROOT / "requirements" / "peers.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"^[a-z-]+", peers, re.MULTILINE)) <= set(EXTRAS)
     found = json.loads(run(capsys, "info", "--json")[1])
     assert found["extras"].keys() == set(EXTRAS)
     assert found["engine"] or found["problem"]
@@ -185,6 +188,31 @@ def test_a_closed_pipe_is_no_error() -> None:
     os.close(writing)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+def test_a_folder_that_is_read_only() -> None:
+    """The superuser may write anywhere and becomes somebody else, after a conversion that loads all that it takes."""
+    script = (
+        "import os, sys\n"
+        "from rnnbridge.cli import main\n"
+        "source, first, target = sys.argv[1:]\n"
+        "assert main(['convert', source, first]) == 0\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "sys.exit(main(['convert', source, target]))\n"
+    )
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to somebody else
+        top, folder = Path(name), Path(name) / "folder"
+        top.chmod(0o755)
+        folder.mkdir()
+        folder.chmod(0o555)
+        save(weights_of(spec_of("lstm")), top / "source.npz")
+        (top / "source.npz").chmod(0o644)
+        names = [str(path) for path in (top / "source.npz", top / "first.npz", folder / "target.npz")]
+        process = start("-c", script, *names, stdout=subprocess.DEVNULL)
+        _, complaint = process.communicate(timeout=120)
+        assert complaint == f"rnnbridge: cannot write {names[2]}: Permission denied\n"
+        assert process.returncode == 1
+        assert list(folder.iterdir()) == []
 
 
 @pytest.mark.slow

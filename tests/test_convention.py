@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from rnnbridge.convention import Convention, Slot
+from rnnbridge.convention import Convention
 from rnnbridge.errors import LayoutError
+from rnnbridge.slot import Slot
 from rnnbridge.spec import RNNSpec
 from tests.samples import spec_of, weights_of
 
@@ -51,7 +54,7 @@ ROWS = {
     "every layer and direction in one array": (
         spec_of("rnn_tanh", direction="bidirectional", num_layers=2, input_size=6),
         Convention(
-            name="made.ldigo", cell="rnn", gates="n", source="this test",
+            name="made.ldigo", cell="rnn", gates="n", source="this test", activations=(("tanh",),),
             slots=(
                 Slot("w", "weight_ih", "l d i g o"), Slot("u", "weight_hh", "l d i g o"),
                 Slot("b", "bias_ih bias_hh", "l d b (g o)"),
@@ -128,3 +131,17 @@ def test_sizes_that_contradict_each_other_are_refused() -> None:
         row.sizes({**arrays, "u0f": np.zeros((8, 2))})
     with pytest.raises(LayoutError, match="no w"):
         row.sizes({"u0f": arrays["u0f"]})
+
+
+@pytest.mark.parametrize("letters", ["ifgo", "rzn"])
+def test_every_gate_order_puts_each_gate_where_its_letter_stands(letters: str) -> None:
+    cell = "lstm" if letters == "ifgo" else "gru_after"
+    weights, reset = weights_of(spec_of(cell, bias="none")), {"reset": ("after",)} if cell != "lstm" else {}
+    for order in map("".join, permutations(letters)):
+        row = Convention(name="made.order", cell=cell[:4].rstrip("_"), gates=order, slots=KERNELS, **reset, **MADE)
+        written = row.write(weights.arrays, weights.spec)["w0f"].reshape(len(order), 3, 5)
+        canonical = weights.arrays["weight_ih_l0"].reshape(len(order), 3, 5)
+        for place, letter in enumerate(order):
+            assert np.array_equal(written[place], canonical[letters.index(letter)])
+        back = row.read(row.write(weights.arrays, weights.spec), weights.spec)
+        assert all(np.array_equal(back[name], array) for name, array in weights.arrays.items())

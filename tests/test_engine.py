@@ -10,7 +10,7 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.activation import CONSTANTS, Activation
-from rnnbridge.proof.tolerance import float32_tolerance, for_dtype, max_abs_error, run_reference
+from rnnbridge.proof.tolerance import expectation, for_dtype, max_abs_error, run_reference
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights
 from tests import oracle
@@ -35,7 +35,7 @@ def outputs(net: rb.layers.Layer, given: Inputs, **options: Any) -> dict[str, np
 
 
 def tolerances(weights: RNNWeights, given: Inputs) -> dict[str, float]:
-    allowed = float32_tolerance(weights.spec, weights.arrays, given.x, given.h0, given.c0, given.lengths)
+    allowed = expectation(weights.spec, weights.arrays, given.x, given.h0, given.c0, given.lengths).tolerance
     return {name: for_dtype(one, weights.dtype) for name, one in allowed.items()}
 
 

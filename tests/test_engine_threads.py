@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -69,3 +70,54 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_child_runs_with_threads_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=60, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+ENVIRONMENT = """
+import rnnbridge as rb
+
+def said(call):
+    try:
+        return call() and "fine"
+    except rb.NativeError as error:
+        return error
+
+print(said(rb.get_num_threads))
+print(said(lambda: rb.RNN(5, 3, activation="tanh")))
+rb.set_num_threads(2)                       # what is said in the program holds
+print(said(rb.get_num_threads), said(lambda: rb.RNN(5, 3, activation="tanh")))
+rb.set_num_threads(0)
+"""
+
+
+def run_with(threads: str, *arguments: str) -> str:
+    """What a process prints that has this in RNNBRIDGE_NUM_THREADS."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "RNNBRIDGE_NUM_THREADS": threads, "COLUMNS": "500"},
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("threads", ["abc", "12abc", "0", "-1", "1025", "99999", "99999999999999999999", " 3", "2.0"])
+def test_an_environment_that_is_no_number_of_threads_is_said(threads: str) -> None:
+    problem = f'RNNBRIDGE_NUM_THREADS is "{threads}"; it is a whole number of 1 to 1024'
+    counted, made, after = run_with(threads, "-c", ENVIRONMENT).splitlines()
+    assert counted.startswith(problem)
+    assert made.startswith(problem)
+    assert after == "fine fine"
+
+
+def test_the_environment_says_the_number_of_threads() -> None:
+    for threads in ("1", "7", "1024"):
+        assert run_with(threads, "-c", "import rnnbridge; print(rnnbridge.get_num_threads())") == f"{threads}\n"
+    assert int(run_with("", "-c", "import rnnbridge; print(rnnbridge.get_num_threads())")) >= 1
+
+
+def test_info_shows_an_environment_that_is_wrong() -> None:
+    problem = 'RNNBRIDGE_NUM_THREADS is "abc"; it is a whole number'
+    assert problem in run_with("abc", "-m", "rnnbridge", "info")
+    assert problem in json.loads(run_with("abc", "-m", "rnnbridge", "info", "--json"))["problem"]

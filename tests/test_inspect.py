@@ -13,7 +13,10 @@ from rnnbridge import tables
 from rnnbridge.catalogue import catalogue
 from rnnbridge.errors import ArgumentError
 from rnnbridge.inspection import inspect
-from tests.samples import spec_of, weights_of
+from rnnbridge.proof import verify
+from rnnbridge.spec import GATES
+from tests import standin
+from tests.samples import CELLS, spec_of, weights_of
 from tests.standin import standins, write_file
 
 __all__ = ["standins"]
@@ -44,6 +47,15 @@ def test_it_names_the_gru_class_and_its_formula(file: Path) -> None:
     assert "relu(c')" in lstm.formula[1]
 
 
+def test_every_cell_of_the_spec_is_run_by_the_tests_and_has_a_formula(tmp_path: Path, standins: None) -> None:
+    assert {given["cell"] for given in CELLS.values()} == set(GATES)
+    layers = {name: weights_of(spec_of(name)) for name in CELLS}
+    write_file(tmp_path / "all.plain", {name: (one.spec, one.arrays) for name, one in layers.items()}, {})
+    formulas = [layer.formula for layer in inspect(tmp_path / "all.plain").layers]
+    assert len(set(formulas)) == len(CELLS)
+    assert all("h' = " in formula[-1] for formula in formulas)
+
+
 def test_it_says_who_can_hold_a_layer_and_why_not(file: Path) -> None:
     after, before, lstm = (layer.holders[0] for layer in inspect(file).layers)
     assert (after.framework, after.possible, after.row, after.same_bits) == ("plain", True, "plain.GRU", True)
@@ -71,14 +83,16 @@ def test_it_is_data(file: Path) -> None:
 
 
 def test_a_source_where_z_takes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests import standin
-
     turned = standin._row("gru", "rzn", reset=("after",), z="takes", activations=(("sigmoid",), ("tanh",)))
     monkeypatch.setattr(standin, "ROWS", (turned, standin.ROWS[0]))
     standin.install(monkeypatch, standin.plain_format("plain"))
     layer = inspect(file).layers[0]
+    assert layer.rewrites == ("flip update gate",)
     assert layer.gru_class == "reset after, z takes"
     assert layer.formula[1] == "h' = (1 - z) h + z n"
+    said = [str(rewrite) for rewrite in verify(file, file).rewrites]
+    for side in ("source", "target"):
+        assert f"after: flip update gate, on reading the {side} (same bits on the way back)" in said
 
 
 def test_every_row_and_format_of_the_real_catalogue_prints() -> None:

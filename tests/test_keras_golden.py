@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from tests.tolerance import float32_tolerance, run_reference
+from rnnbridge.proof.tolerance import expectation, run_reference
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = Path(__file__).parent.parent / "examples" / "gpu_model.h5"
@@ -122,7 +122,7 @@ def check(weights: rb.RNNWeights, expected: Expected, layer: str) -> set[str]:
         cases["masked"] = {"lengths": lengths}
     for case, given in cases.items():
         got = run_reference(spec, weights.arrays, x, **given)
-        allowed = float32_tolerance(spec, weights.arrays, x, **given)
+        allowed = expectation(spec, weights.arrays, x, **given).tolerance
         suffix = f"_{case}" if case else ""
         want = {"y": expected.sequence(layer, f"y{suffix}")}
         for state in ("h", "c"):
@@ -177,7 +177,7 @@ def check_stacked_cells(bundle: rb.Bundle, expected: Expected, layer: str) -> No
     assert len(cells) > 1
     for name in cells:
         spec, arrays = bundle[name].spec, bundle[name].arrays
-        allowed += float32_tolerance(spec, arrays, y)["y"]
+        allowed += expectation(spec, arrays, y).tolerance["y"]
         y = run_reference(spec, arrays, y)["y"]
     assert np.abs(y - expected.sequence(layer, "y")).max() <= 4 * allowed
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.proof.tolerance import expectation, run_reference
 from rnnbridge.spec import RNNSpec
 from tests.samples import inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance, run_reference
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = Path(__file__).parent.parent / "examples" / "gpu_model.h5"
@@ -60,7 +60,7 @@ def check_outputs(model: Any, weights: rb.RNNWeights) -> None:
     answer = model(given.x.transpose(1, 0, 2))
     y = np.concatenate([np.asarray(one) for one in answer] if spec.merge == "none" else [np.asarray(answer)], axis=-1)
     exact = run_reference(spec, weights.arrays, given.x)["y"]
-    assert np.abs(y.transpose(1, 0, 2) - exact).max() <= float32_tolerance(spec, weights.arrays, given.x)["y"]
+    assert np.abs(y.transpose(1, 0, 2) - exact).max() <= expectation(spec, weights.arrays, given.x).tolerance["y"]
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

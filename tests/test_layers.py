@@ -44,6 +44,16 @@ def test_the_constructors() -> None:
             wrong()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numpys_numbers_and_dtypes_are_accepted(dtype: str) -> None:
+    plain = rb.LSTM(I, H, 2, seed=3, dropout=0.25, dtype=dtype)
+    for kind in (getattr(np, dtype), np.dtype(dtype)):
+        net = rb.LSTM(np.int64(I), np.int32(H), np.uint8(2), seed=np.int64(3), dropout=np.float32(0.25), dtype=kind)
+        assert repr(net) == repr(plain)
+        assert all(np.array_equal(array, plain.weights[name]) for name, array in net.weights.items())
+        assert equal(net.stream(np.int64(N))(x_of(dtype=dtype)[0]), plain(x_of(dtype=dtype), threads=np.int8(1))[0][0])
+
+
 def test_new_weights_are_drawn_from_the_seed_within_the_bound() -> None:
     one, same, other = (rb.LSTM(I, H, seed=seed) for seed in (0, 0, 1))
     for name, array in one.weights.items():
@@ -144,13 +154,11 @@ def test_merge_none_gives_both_directions_apart() -> None:
     assert equal((forward, backward), (whole[..., :H], whole[..., H:]))
 
 
-def test_forward_gives_three_and_training_is_refused() -> None:
+def test_forward_gives_three() -> None:
     net = layer_of()
     y, state, tape = net.forward(x_of(), state_of(net), lengths=[1, 2, 3])
     assert equal((y, *state), (net(x_of(), state_of(net), [1, 2, 3])[0], *state))
     assert tape is None
-    with pytest.raises(rb.ArgumentError, match="this version of the engine runs forward only"):
-        net.forward(x_of(), training=True)
 
 
 @pytest.mark.parametrize("cell", CELLS)

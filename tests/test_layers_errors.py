@@ -44,8 +44,10 @@ BAD_CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "mask shape": ({"mask": np.ones((3, 7), bool)}, r"mask is bool \[3, 7\]"),
     "mask and lengths": ({"mask": np.ones((7, 3), bool), "lengths": [1, 2, 3]}, "both given"),
     "padding": ({"padding": "same"}, "padding is 'same'; it is 'zero' or 'repeat'"),
-    "threads": ({"threads": 0}, "threads is 0"),
-    "threads not a number": ({"threads": "all"}, "number of threads is 'all'"),
+    "threads": ({"threads": 0}, "threads is 0; it is a whole number of at least 1"),
+    "threads not a number": ({"threads": "all"}, "threads is 'all'"),
+    "threads and a half": ({"threads": 1.5}, "threads is 1.5"),
+    "threads beyond int32": ({"threads": 2**32 + 1}, "threads is 4294967297; it is at most"),
 }
 
 
@@ -68,8 +70,11 @@ def test_other_refusals() -> None:
             layer_of(direction=direction).stream(N)
     with pytest.raises(rb.ArgumentError, match=r"x_t is \[3, 4\]; it is \[N, I\] or \[I\]"):
         layer_of().step(x_of()[0, :, :4])
-    with pytest.raises(rb.ArgumentError, match="at least 1"):
-        layer_of().stream(0)
+    for batch in (0, "a", 2.0, None, 2**64):
+        with pytest.raises(rb.ArgumentError, match=f"N is {batch!r}; it is"):
+            layer_of().stream(batch)
+    with pytest.raises(rb.ArgumentError, match="threads is 'a'"):
+        layer_of().stream(N, threads="a")
     with pytest.raises(rb.ArgumentError, match=r"x_t is float32 \[2, 5\]; it is float32 \[N, I\] = \[3, 5\]"):
         layer_of().stream(N)(x_of()[0, :2])
     with pytest.raises(rb.ArgumentError, match="x_t is a list"):
@@ -78,3 +83,31 @@ def test_other_refusals() -> None:
         layer_of("gru_after").stream(N).reset(np.zeros((1, 2, H), "f"))
     with pytest.raises(rb.ArgumentError, match="given a dict; it takes RNNWeights"):
         rb.layer({})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dropout": "a"}, "dropout is 'a'; it is at least 0 and below 1"),
+        ({"dropout": None}, "dropout is None"),
+        ({"dropout": float("nan")}, "dropout is nan"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"seed": "a"}, "seed is 'a'; it is a whole number of at least 0"),
+        ({"seed": 0.5}, "seed is 0.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**64}, "seed is 18446744073709551616; it is at most 18446744073709551615"),
+        ({"dtype": "float16"}, "dtype is 'float16'; it is 'float32' or 'float64'"),
+        ({"dtype": np.int32}, "dtype is <class 'numpy.int32'>"),
+        ({"dtype": None}, "dtype is None"),
+    ],
+)
+def test_an_option_that_is_none_says_what_is_accepted(options: dict[str, Any], said: str) -> None:
+    for make in (rb.LSTM, lambda *sizes, **rest: rb.GRU(*sizes, reset="after", **rest)):
+        with pytest.raises(rb.ArgumentError, match=said):
+            make(5, H, **options)
+
+
+@pytest.mark.parametrize("sizes", [(5, 2.0), (5, "a"), (None, H), (5, H, 1.5), (5, True)])
+def test_a_size_that_is_none_says_what_is_accepted(sizes: tuple[Any, ...]) -> None:
+    with pytest.raises(rb.SpecError, match="it is a whole number of at least 1"):
+        rb.LSTM(*sizes)

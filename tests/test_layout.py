@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnbridge.errors import LayoutError
-from rnnbridge.layout import CANONICAL_ORDER, Axes, join, part, reorder_gates
+from rnnbridge.layout import CANONICAL_ORDER, Axes, join, part
 
 PRIMES = {"l": 2, "d": 3, "b": 5, "g": 7, "p": 13, "o": 11, "i": 17}
 FIELD = (
@@ -101,18 +100,6 @@ def test_pytorch_and_keras_kernels_are_transposes_but_cudnn_in_keras_is_not() ->
         assert np.array_equal(cudnn[:, gate * 3 : gate * 3 + 3].reshape(3, 5), canonical[gate])
 
 
-@pytest.mark.parametrize("letters", ["ifgo", "rzn"])
-def test_gate_orders_form_a_group(letters: str) -> None:
-    orders = ["".join(order) for order in permutations(letters)]
-    for source in orders:
-        for target in orders:
-            array = tagged((2, len(letters), 3))
-            there = reorder_gates(array, source, target, axis=1)
-            assert np.array_equal(reorder_gates(there, target, source, axis=1), array)
-            for index, letter in enumerate(target):
-                assert np.array_equal(there[:, index], array[:, source.index(letter)])
-
-
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 1))
 def test_part_undoes_join(lengths: list[int], axis: int) -> None:
     shapes = [(n, 3) if axis == 0 else (3, n) for n in lengths]
@@ -134,7 +121,5 @@ def test_a_wrong_shape_is_refused_with_both_shapes() -> None:
         Axes("(g o) i").solve((13, 5), {"g": 4})
     with pytest.raises(LayoutError, match="3 axes"):
         Axes("(g o) i").solve((3, 4, 5), {"g": 4})
-    with pytest.raises(LayoutError, match="not the same letters"):
-        reorder_gates(tagged((4, 3)), "ifgo", "ifco")
     with pytest.raises(LayoutError, match="do not add up"):
         part(tagged((4, 3)), [1, 2], 0)

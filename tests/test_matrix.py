@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.proof.tolerance import expectation
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights
 from tests import oracle
 from tests.samples import CELLS, Inputs, all_specs, inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance
 
 PROCESSING = [
     (f"{cell}-1-processing-{bias}", spec_of(cell, direction="reverse", output_order="processing", bias=bias))
@@ -138,7 +138,7 @@ def test_everybody_gives_the_oracles_numbers(spec: RNNSpec, batch: int, runner: 
             rb.to_framework(weights, runner)
         return
     y, h, _ = oracle.run(spec, weights.arrays, given.x, given.h0, given.c0)
-    allowed = float32_tolerance(spec, weights.arrays, given.x, given.h0, given.c0)
+    allowed = expectation(spec, weights.arrays, given.x, given.h0, given.c0).tolerance
     got_y, got_h = RUNNERS[runner](weights, given)
     assert np.abs(got_y - y).max() <= allowed["y"]
     assert np.abs(got_h - h).max() <= allowed["h"]

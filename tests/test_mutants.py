@@ -5,9 +5,9 @@ A mutant has two letters exchanged: two gates, two axes of one array, or two gat
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -17,37 +17,52 @@ import pytest
 import rnnbridge as rb
 from rnnbridge.catalogue import catalogue
 from rnnbridge.convention import Convention
-from rnnbridge.reference import forward
-from rnnbridge.spec import RNNSpec
+from rnnbridge.proof.tolerance import Expectation, expectation
+from tests.row_judges import JUDGES, Answer, Task
 from tests.samples import inputs_of, spec_of
-from tests.tolerance import float32_tolerance
 
 ROWS = catalogue().rows
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Arrays in the framework's own layout, an input, and what the framework itself answered."""
+    """A layer in the framework's own layout, and what the framework itself answered."""
 
-    spec: RNNSpec
-    arrays: Arrays
-    x: np.ndarray
-    h0: np.ndarray
-    c0: np.ndarray | None
-    y: np.ndarray
+    task: Task
+    answer: Answer
+
+
+def ask(row: Convention, lengths: Sequence[int] | None = None, **changes: Any) -> Witness:
+    """Random arrays in the shapes that the row gives a layer, and the framework's answer."""
+    base = {"lstm": "lstm", "gru": "gru_after", "rnn": "rnn_tanh"}[row.cell]
+    reset = {"reset": row.reset[0]} if row.reset else {}
+    spec = spec_of(base, bias=row.bias_forms[-1], **{**reset, **changes})
+    rng = np.random.default_rng(len(row.name))
+    empty = row.write({name: np.zeros(shape, np.float32) for name, shape in spec.weight_shapes().items()}, spec)
+    arrays = {name: rng.uniform(-1, 1, array.shape).astype(np.float32) for name, array in empty.items()}
+    given = inputs_of(spec, 3)
+    states = [{"h": given.h0, "c": given.c0}[state] for state in row.state_order.split()]
+    task = Task(row, spec, arrays, given.x, states, None if lengths is None else np.array(lengths))
+    return Witness(task, JUDGES[row.framework].run(task))
+
+
+def wanted(row: Convention, seen: Witness) -> Expectation:
+    """What the reference gives for the arrays as a row reads them."""
+    task, states = seen.task, dict(zip(seen.task.row.state_order.split(), seen.task.states, strict=True))
+    canonical = row.read(task.arrays, task.spec)
+    return expectation(task.spec, canonical, task.x, states["h"], states.get("c"), task.lengths)
 
 
 def agrees(row: Convention, seen: Witness) -> bool:
     """Whether a row reads the framework's arrays so that the framework's own numbers come out, and writes them back."""
+    arrays, spec = seen.task.arrays, seen.task.spec
     try:
-        canonical = row.read(seen.arrays, seen.spec)
-        back = row.write(canonical, seen.spec)
+        back = row.write(row.read(arrays, spec), spec)
+        exact, allowed = wanted(row, seen)
     except rb.LayoutError:
         return False
-    given = (seen.spec, canonical, seen.x, seen.h0, seen.c0)
-    same = all(np.array_equal(back[name], array) for name, array in seen.arrays.items())
-    return same and bool(np.abs(forward(*given).y - seen.y).max() <= float32_tolerance(*given)["y"])
+    same = all(np.array_equal(back[name], array) for name, array in arrays.items())
+    return same and bool(np.abs(exact["y"] - seen.answer.y).max() <= allowed["y"])
 
 
 def exchanged(text: str) -> Iterator[str]:
@@ -78,25 +93,19 @@ def slot_swaps(row: Convention) -> Iterator[tuple[str, Callable[[], Convention]]
             yield f"{first.name} <-> {second.name}", lambda slots=tuple(slots): replace(row, slots=slots)
 
 
-@pytest.fixture(scope="module")
-def witnesses() -> dict[str, Witness]:
-    return {}
-
-
-def witness_of(name: str, kept: dict[str, Witness]) -> Witness:
-    if name not in kept:
-        kept[name] = MAKERS[ROWS[name].framework](ROWS[name])
-    return kept[name]
+@cache
+def witness_of(name: str) -> Witness:
+    return ask(ROWS[name], **JUDGES[ROWS[name].framework].most(ROWS[name]))
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_gives_its_frameworks_numbers(name: str, witnesses: dict[str, Witness]) -> None:
-    assert agrees(ROWS[name], witness_of(name, witnesses))
+def test_a_row_gives_its_frameworks_numbers(name: str) -> None:
+    assert agrees(ROWS[name], witness_of(name))
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_no_mutant_of_a_row_gives_them(name: str, witnesses: dict[str, Witness]) -> None:
-    seen = witness_of(name, witnesses)
+def test_no_mutant_of_a_row_gives_them(name: str) -> None:
+    seen = witness_of(name)
     tried = 0
     for what, make in [*mutants(ROWS[name]), *slot_swaps(ROWS[name])]:
         try:
@@ -108,103 +117,39 @@ def test_no_mutant_of_a_row_gives_them(name: str, witnesses: dict[str, Witness])
     assert tried >= 2
 
 
-def random_arrays(row: Convention, spec: RNNSpec) -> Arrays:
-    """Random numbers in the shapes that the row gives a layer."""
-    rng = np.random.default_rng(len(row.name))
-    empty = row.write({name: np.zeros(shape, np.float32) for name, shape in spec.weight_shapes().items()}, spec)
-    return {name: rng.uniform(-1, 1, array.shape).astype(np.float32) for name, array in empty.items()}
+@pytest.mark.parametrize("name", ROWS)
+def test_states_are_in_the_rows_order(name: str) -> None:
+    row, seen = ROWS[name], witness_of(name)
+    exact, allowed = wanted(row, seen)
+    for state, array in zip(row.state_order.split(), seen.answer.states, strict=True):
+        assert np.abs(exact[state] - array).max() <= allowed[state]
 
 
-def spec_for(row: Convention, **changes: Any) -> RNNSpec:
-    reset = {"reset": row.reset[0]} if row.reset else {}
-    base = {"lstm": "lstm", "gru": "gru_after", "rnn": "rnn_tanh"}[row.cell]
-    return spec_of(base, bias=row.bias_forms[-1], **{**reset, **changes})
+WITH_LENGTHS = [name for name, row in ROWS.items() if row.batch_first is not None]  # a cell takes one step
 
 
-def pytorch_witness(row: Convention) -> Witness:
-    """The arrays are loaded as the module's state_dict; the module runs."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: its rows go unjudged")
-    cell = row.layer.endswith("Cell")
-    both = {} if cell else {"direction": "bidirectional", "num_layers": 2}
-    spec = spec_for(row, **both, **({"proj_size": 2} if row.layer == "LSTM" else {}))
-    arrays, given = random_arrays(row, spec), inputs_of(spec, 3)
-    extra = {"proj_size": 2} if spec.proj_size else {}
-    warnings.filterwarnings("ignore", "LSTM with projections")  # torch says that it takes its slower path
-    module = getattr(torch.nn, row.layer)(5, 3, **({} if cell else {"num_layers": 2, "bidirectional": True}), **extra)
-    module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-    h0, c0 = torch.from_numpy(given.h0), None if given.c0 is None else torch.from_numpy(given.c0)
-    with torch.no_grad():
-        if not cell:
-            y = module(torch.from_numpy(given.x), h0 if c0 is None else (h0, c0))[0].numpy()
-            return Witness(spec, arrays, given.x, given.h0, given.c0, y)
-        state, steps = h0[0] if c0 is None else (h0[0], c0[0]), []
-        for x in torch.from_numpy(given.x):
-            state = module(x, state)
-            steps.append(state if c0 is None else state[0])
-    return Witness(spec, arrays, given.x, given.h0, given.c0, torch.stack(steps).numpy())
+@pytest.mark.parametrize("name", WITH_LENGTHS)
+def test_past_a_length_y_is_what_the_row_says(name: str) -> None:
+    row, (whole, short, one) = ROWS[name], (7, 3, 1)
+    y = ask(row, [whole, short, one]).answer.y
+    for index, length in ((1, short), (2, one)):
+        past = {"zero": np.zeros_like(y[0, index]), "repeat": y[length - 1, index]}[row.padding]
+        assert y[length - 1, index].all()
+        assert (y[length:, index] == past).all()
 
 
-def onnx_witness(row: Convention) -> Witness:
-    """One node around the arrays, run by ONNX Runtime."""
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed: its rows go unjudged")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: ONNX's rows go unjudged")
-    spec = spec_for(row, direction="bidirectional", **({"peephole": True} if row.cell == "lstm" else {}))
-    arrays, given = random_arrays(row, spec), inputs_of(spec, 3)
-    inputs = ["X", "W", "R", "B", "", "h0", *(["c0", "P"] if row.cell == "lstm" else [])]
-    attributes = {"linear_before_reset": 1} if row.cell == "gru" else {}
-    node = onnx.helper.make_node(row.layer, inputs, ["Y"], direction="bidirectional", hidden_size=3, **attributes)
-    held = {**arrays, "h0": given.h0} | ({"c0": given.c0} if given.c0 is not None else {})
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [node], "witness", [value("X", 1, ["T", "N", 5])], [value("Y", 1, None)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in held.items()],
-    )  # fmt: skip
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 14)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    y = session.run(None, {"X": given.x})[0]  # [T, D, N, H]
-    return Witness(spec, arrays, given.x, given.h0, given.c0, np.concatenate([y[:, 0], y[:, 1]], axis=-1))
-
-
-def keras_witness(row: Convention) -> Witness:
-    """tf_keras takes the arrays as a file would hold them, converts those of another layer, and runs."""
-    keras = pytest.importorskip("tf_keras", reason="tf_keras is not installed: Keras's rows go unjudged")
-    import tensorflow as tf
-    from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
-
-    spec = spec_for(row, direction="bidirectional")
-    arrays, given = random_arrays(row, spec), inputs_of(spec, 3)
-    kind = {"lstm": "LSTM", "gru": "GRU", "rnn": "SimpleRNN"}[row.cell]
-    form = {"reset_after": row.reset[0] == "after"} if row.reset else {}
-    x, outputs = tf.constant(given.x.transpose(1, 0, 2)), []
-    for direction in range(2):
-        layer = getattr(keras.layers, kind)(3, return_sequences=True, go_backwards=direction == 1, **form)
-        layer.build((3, None, 5))
-        own = [row.array_name(slot, 0, direction) for slot in row.slots]
-        version = "1" if row.name.endswith("@1") else "2.3.1"
-        loaded = preprocess_weights_for_loading(layer, [arrays[name] for name in own], version, "tensorflow")
-        layer.set_weights(loaded)
-        states = [tf.constant(state[direction]) for state in (given.h0, given.c0) if state is not None]
-        outputs.append(layer(x, initial_state=states).numpy().transpose(1, 0, 2))
-    y = np.concatenate([outputs[0], outputs[1][::-1]], axis=-1)
-    return Witness(spec, arrays, given.x, given.h0, given.c0, y)
-
-
-def npz_witness(row: Convention) -> Witness:
-    """Our own format is the canonical form itself, so the arrays are canonical ones and the reference runs them."""
-    lstm = {"proj_size": 2, "peephole": True} if row.cell == "lstm" else {}
-    spec = spec_for(row, direction="bidirectional", num_layers=2, **lstm)
-    arrays, given = random_arrays(row, spec), inputs_of(spec, 3)
-    y = forward(spec, arrays, given.x, given.h0, given.c0).y
-    return Witness(spec, arrays, given.x, given.h0, given.c0, y)
-
-
-MAKERS: dict[str, Callable[[Convention], Witness]] = {
-    "pytorch": pytorch_witness,
-    "onnx": onnx_witness,
-    "keras": keras_witness,
-    "npz": npz_witness,
-}
+@pytest.mark.parametrize("name", WITH_LENGTHS)
+def test_an_empty_sequence_ends_as_the_row_says(name: str) -> None:
+    row, lengths = ROWS[name], [7, 0, 3]
+    if row.zero_length == "refused":
+        with pytest.raises(RuntimeError, match="greater than 0"):
+            ask(row, lengths)
+        return
+    seen = ask(row, lengths)
+    for given, final in zip(seen.task.states, seen.answer.states, strict=True):
+        assert (final[:, 1] == {"initial": given, "zero": 0 * given}[row.zero_length][:, 1]).all()
 
 
 def test_every_framework_has_a_judge_here() -> None:
-    assert {row.framework for row in ROWS.values()} <= MAKERS.keys()
+    missing = {row.framework for row in ROWS.values()} - JUDGES.keys()
+    assert not missing, f"tests/row_judges.py needs one that runs a layer of {missing}"

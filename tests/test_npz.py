@@ -41,7 +41,6 @@ ORIGIN = Origin(
     padding="repeat",
     evidence=("one sentence", "another"),
     assumptions=(rb.Assumption("recurrent_activation", "sigmoid", "the file does not say it"),),
-    rewrites=("flip",),
 )
 
 
@@ -214,7 +213,7 @@ REFUSED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "a clip that is a text": (spec_change(clip="much"), "damaged"),
     "a broken origin": (told(lambda index: index["layers"][0].update(origin={})), "damaged"),
     "two of one name": (told(twice), "two layers of one name"),
-    "very many layers": (told(many_layers), "1000000000 layers"),
+    "very many layers": (told(many_layers), "num_layers is 1000000000"),
 }  # fmt: skip
 
 

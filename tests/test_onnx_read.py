@@ -13,8 +13,8 @@ from rnnbridge.weights import RNNWeights
 from tests.onnx_models import is_judged_right, model_of, node_of, stored
 from tests.samples import CELLS, H, spec_of, weights_of
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed: its converter goes untested")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: ONNX models go unjudged")
 from onnx import helper, numpy_helper  # noqa: E402
 
 LSTM = weights_of(spec_of("lstm"))
@@ -319,3 +319,15 @@ class TestLive:
         assert rb.from_framework(model).origin.batch_first is True
         with pytest.raises(rb.ArgumentError, match="into"):
             rb.to_framework(weights, "onnx", into=model)
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("ThresholdedRelu", 1.0), ("LeakyRelu", 0.01), ("Elu", 1.0)])
+def test_a_constant_that_is_left_out_is_the_operators_default_for_the_judge_too(
+    name: str, alpha: float, tmp_path: Path
+) -> None:
+    """ONNX Runtime takes 0 for some of them, so its judge is told the number."""
+    weights = weights_of(spec_of("gru_after"))
+    bundle = read(model_of([node_of(weights, activations=["Sigmoid", name])], stored(weights)), tmp_path)
+    (layer,) = bundle
+    assert bundle[layer].spec.activations[1].alpha == alpha
+    is_judged_right(bundle, layer)

@@ -73,7 +73,9 @@ def test_only_the_layers_asked_for(source: Path, tmp_path: Path) -> None:
     report = convert(source, tmp_path / "target.plain", layers=["upper"])
     assert list(load(report.target).layers) == ["upper"]
     assert report.not_converted == ("layer lower: not asked for",)
-    refused(ArgumentError, source, tmp_path / "other.plain", "'lower', 'upper'", layers=["uper"])
+    assert list(load(convert(source, tmp_path / "one.plain", layers="lower").target).layers) == ["lower"]
+    for wrong in (["uper"], "uper"):
+        refused(ArgumentError, source, tmp_path / "other.plain", "'uper'.*'lower', 'upper'", layers=wrong)
 
 
 def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:
@@ -125,7 +127,9 @@ def test_an_old_target_survives_a_failed_replacement(source: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("place", ["missing/target.plain", "source.plain/target.plain"])
 def test_a_folder_that_cannot_be_written(source: Path, tmp_path: Path, place: str) -> None:
-    refused(FileAccessError, source, tmp_path / place, "cannot write to the folder")
+    refused(
+        FileAccessError, source, tmp_path / place, "cannot write .*target.plain: (No such file|Not a) ?(or )?directory"
+    )
 
 
 def test_a_target_that_is_a_folder(source: Path, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.catalogue import JudgeTask, Settings, catalogue
+from rnnbridge.proof.tolerance import expectation, max_abs_error
 from rnnbridge.reference import forward
 from rnnbridge.weights import Origin, RNNWeights
 from tests.modules import CELLS, MODULES, module_of, same_bits, says, torch
 from tests.samples import inputs_of, spec_of, weights_of
-from tests.tolerance import float32_tolerance, max_abs_error
 
 safetensors_torch = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
 FORMATS = ("pytorch", "safetensors")
@@ -71,7 +71,7 @@ def test_the_judge_runs_the_file(
     sample = (given.x, given.h0, given.c0, given.lengths)
     theirs = judge.run(JudgeTask(path, "rnn", Settings(says(arguments)), weights, *sample))
     ours = forward(weights.spec, weights.arrays, *sample)._asdict()
-    tolerance = float32_tolerance(weights.spec, weights.arrays, *sample)
+    tolerance = expectation(weights.spec, weights.arrays, *sample).tolerance
     assert theirs.keys() == tolerance.keys()
     assert all(max_abs_error(array, ours[name]) <= tolerance[name] for name, array in theirs.items())
 

@@ -97,7 +97,8 @@ def test_activations_have_their_published_values(name: str) -> None:
     if name == "hard_sigmoid":
         x, wanted = np.array([-2.5, -1.0, 1.0, 2.5]), [0.0, 0.3, 0.7, 1.0]
     got = activate(Activation(name, *constants))(x)
-    assert np.allclose(got, wanted, rtol=1e-12, atol=1e-13)
+    # The published values have 13 digits or more; erf and exp are right to a few eps.
+    assert np.all(np.abs(got - wanted) <= 1e3 * np.finfo(np.float64).eps * np.maximum(1, np.abs(wanted)))
     assert np.isnan(activate(Activation(name, *constants))(np.array([np.nan]))).all()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rnnbridge.activation import CONSTANTS, Activation
-from rnnbridge.errors import Incompatible, LayoutError, SpecError
+from rnnbridge.errors import ArgumentError, Incompatible, LayoutError, SpecError
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights, stack
 from tests.samples import all_specs, spec_of, weights_of
@@ -36,12 +36,30 @@ def test_a_spec_survives_json(name: str, spec: RNNSpec) -> None:
         ({"cell": "lstm", "output_order": "processing"}, "belongs to direction='reverse'"),
         ({"cell": "lstm", "proj_clip": 1.0}, "needs proj_size"),
         ({"cell": "lstm", "clip": -1.0}, "clip is -1.0"),
+        ({"cell": "lstm", "clip": "1"}, "clip is '1'"),
+        ({"cell": "lstm", "peephole": "no"}, "peephole is 'no'; it is True or False"),
+        ({"cell": "lstm", "hidden_size": 3.0}, "hidden_size is 3.0; it is a whole number"),
+        ({"cell": "lstm", "hidden_size": True}, "hidden_size is True"),
+        ({"cell": "rnn", "activations": (1,)}, "an activation is 1"),
         ({"cell": "lstm", "activations": ("hard_sigmoid", "tanh", "tanh")}, "takes alpha and beta"),
     ],
 )
 def test_a_contradiction_is_refused_by_name(changes: dict, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         RNNSpec(**{"input_size": 5, "hidden_size": 3, "bias": "double", **changes})
+
+
+def test_numbers_and_names_are_taken_as_numpy_and_people_write_them() -> None:
+    spec = RNNSpec(cell="rnn", input_size=np.int64(5), hidden_size=np.int32(3), bias="none", activations="tanh")  # type: ignore[arg-type]
+    assert spec == spec_of("rnn_tanh", bias="none")
+    assert type(spec.hidden_size) is int
+    assert weights_of(spec).astype(np.float64).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["float16", None, "flaot32", ">f4", int])
+def test_another_dtype_is_refused(dtype: object) -> None:
+    with pytest.raises(ArgumentError, match="it is 'float32' or 'float64'"):
+        weights_of(spec_of("lstm")).astype(dtype)  # type: ignore[arg-type]
 
 
 def test_every_mistake_is_named_at_once() -> None:
@@ -107,6 +125,12 @@ def test_split_undoes_stack(direction: str) -> None:
     assert [one.spec.input_size for one in layers] == [5, *[3 * whole.spec.num_directions] * 2]
     assert stack(layers) == whole
     assert stack([stack(layers[:2]), layers[2]]) == whole
+
+
+@pytest.mark.parametrize("what", [[], [1], "w", 3])
+def test_only_layers_are_stacked(what: object) -> None:
+    with pytest.raises(ArgumentError, match="a list of one or more RNNWeights"):
+        stack(what)  # type: ignore[arg-type]
 
 
 def test_stacking_names_every_obstacle() -> None:

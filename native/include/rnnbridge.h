@@ -47,22 +47,20 @@
 extern "C" {
 #endif
 
-/* Raised when an existing function, field or code changes its meaning; adding to the end of a struct does
- * not. */
+/* Raised when an existing function, field or code changes its meaning, not when a struct grows at its end. */
 #define RNB_ABI_VERSION 1
 
-/* Alignment in bytes of the packed weights and of the workspace. Other arrays need their element's alignment.
- */
+/* Alignment in bytes of the packed weights and of the workspace. Other arrays need that of their element. */
 #define RNB_ALIGNMENT 64
 
 typedef enum rnb_status {
   RNB_OK = 0,
   RNB_INVALID_ARGUMENT = 1, /* rnb_last_error() says what was given and what is accepted */
   RNB_UNSUPPORTED = 2,      /* a struct longer than this library knows, with something in its unknown part */
-  RNB_ISA_UNAVAILABLE =
-      3, /* RNNBRIDGE_ISA names an instruction set that is not compiled in or not usable here */
+  RNB_ISA_UNAVAILABLE = 3,  /* RNNBRIDGE_ISA names an instruction set that is not compiled in or not usable */
   RNB_OUT_OF_MEMORY = 4,
-  RNB_INTERNAL_ERROR = 5
+  RNB_INTERNAL_ERROR = 5,
+  RNB_BAD_ENVIRONMENT = 6 /* RNNBRIDGE_NUM_THREADS is not a number of threads */
 } rnb_status;
 
 typedef enum rnb_cell { RNB_CELL_LSTM = 1, RNB_CELL_GRU = 2, RNB_CELL_RNN = 3 } rnb_cell;
@@ -154,9 +152,11 @@ typedef struct rnb_spec {
   int32_t num_layers;   /* L >= 1 */
   int64_t input_size;   /* I >= 1, of layer 0. Upper layers read D*H (concat) or H (sum, mul, ave) */
   int64_t hidden_size;  /* H >= 1 */
-  /* The same for every layer and direction. LSTM: f (i, f, o gates), g (g gate), h (cell state). GRU: f (r,
-   * z), g (n). RNN: f. sigmoid, tanh in their usual places and tanh or relu in RNN are fast, all others are
-   * right. */
+  /* The same for every layer and direction:
+   *   LSTM  f (i, f, o)   g (g)   h (cell state)
+   *   GRU   f (r, z)      g (n)
+   *   RNN   f
+   * sigmoid and tanh in their usual places, and tanh or relu in RNN, are fast; all others are right. */
   rnb_activation activations[3];
 } rnb_spec;
 
@@ -188,9 +188,10 @@ typedef struct rnb_sizes {
 
 /* Arrays in PyTorch's layout, row-major and contiguous, of the spec's dtype; read during the call only:
  *   weight_ih [G*H, I_l]   weight_hh [G*H, H]   bias_ih [G*H]   bias_hh [G*H]
- * `arrays` holds, for layer 0 forward, layer 0 reverse, layer 1 forward ... (one direction: layer 0, layer 1
- * ...): bias none:   weight_ih, weight_hh bias single: weight_ih, weight_hh, bias_ih bias double: weight_ih,
- * weight_hh, bias_ih, bias_hh */
+ * `arrays` holds, for layer 0 forward, layer 0 reverse, layer 1 forward ... (one direction: layer 0, 1 ...):
+ *   bias none     weight_ih, weight_hh
+ *   bias single   weight_ih, weight_hh, bias_ih
+ *   bias double   weight_ih, weight_hh, bias_ih, bias_hh */
 typedef struct rnb_weights {
   size_t struct_size;
   const void* const* arrays;
@@ -294,15 +295,18 @@ RNB_API int32_t rnb_abi_version(void);
 /* JSON, the same pointer in every call, valid for ever:
  *   {"version": "0.1.0", "abi": 1, "alignment": 64,
  *    "cells": {"lstm": "ifgo", "gru": "rzn", "rnn": "n"},
- *    "codes": {"status": {...}, "cell": {"lstm": 1, ...}, "reset": ..., "dtype": ..., "direction": ...,
- * "bias": ..., "merge": ..., "output_order": ..., "activation": {"sigmoid": 1, ...}}, "struct_sizes":
- * {"rnb_activation": ..., "rnb_spec": ..., "rnb_sizes": ..., "rnb_weights": ..., "rnb_forward_args": ...,
- * "rnb_backward_args": ...}, "isa": {"compiled": ["baseline", "avx2", ...], "usable": [...], "active": "avx2"
- * or null, "warnings":
- * [...]}} Names in "codes" are the enumerators' in lower case without their prefix (dtype: "float32").
- * compiled: in this library; usable: this CPU has it and its kernels agree with the baseline's; active: what
- * plans use, null if RNNBRIDGE_ISA asks for one that is not usable (rnb_plan_create then fails and a warning
- * says why). */
+ *    "codes": {"status": {"ok": 0, ...}, "cell": {"lstm": 1, ...}, "reset": {...}, "dtype": {...},
+ *              "direction": {...}, "bias": {...}, "merge": {...}, "output_order": {...},
+ *              "activation": {...}},
+ *    "struct_sizes": {"rnb_activation": 24, "rnb_spec": ..., "rnb_sizes": ..., "rnb_weights": ...,
+ *                     "rnb_forward_args": ..., "rnb_backward_args": ...},
+ *    "isa": {"compiled": ["baseline", "avx2", ...], "usable": [...], "active": "avx2" or null,
+ *            "warnings": [...]}}
+ * Names in "codes" are the enumerators' in lower case without their prefix (dtype: "float32").
+ *   compiled   in this library
+ *   usable     this CPU has it, and its kernels agree with the baseline's
+ *   active     what plans use; null if RNNBRIDGE_ISA asks for one that is not usable (rnb_plan_create then
+ *              fails, and a warning says why) */
 RNB_API const char* rnb_build_info(void);
 
 /* What the last failing call on this thread had to say, in words for a user; "" before any failure. Valid
@@ -329,8 +333,11 @@ RNB_API rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* arg
  * an error. On an error nothing has been written. */
 RNB_API rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args);
 
-/* n >= 1, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run on. */
+/* 1 <= n <= 1024, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run
+ * on. While the default holds and RNNBRIDGE_NUM_THREADS is not such a number, rnb_plan_create fails. */
 RNB_API rnb_status rnb_set_num_threads(int32_t n);
+
+/* What calls use that name no number; 0 if RNNBRIDGE_NUM_THREADS is wrong, as rnb_last_error() then says. */
 RNB_API int32_t rnb_get_num_threads(void);
 
 #ifdef __cplusplus

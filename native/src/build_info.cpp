@@ -3,6 +3,7 @@
 #include <sstream>
 #include <string>
 
+#include "gates.h"
 #include "isa.h"
 #include "names.h"
 
@@ -28,6 +29,15 @@ std::string codes(const char* name, const Code (&all)[n]) {
   return text.str();
 }
 
+// "cells": {"lstm": "ifgo", ...}
+std::string cells() {
+  std::string text;
+  for (const Code& cell : kCells)
+    text += (text.empty() ? "" : ", ") + quoted(cell.name) + ": " +
+            quoted(std::string(gates_of(rnb_cell(cell.code))));
+  return "\"cells\": {" + text + "}";
+}
+
 template <class Strings>
 std::string array(const char* name, const Strings& all) {
   std::string text = quoted(name) + ": [";
@@ -39,8 +49,7 @@ std::string make() {
   const IsaState& isa = isa_state();
   std::ostringstream text;
   text << "{\"version\": " << quoted(RNNBRIDGE_VERSION) << ", \"abi\": " << RNB_ABI_VERSION
-       << ", \"alignment\": " << RNB_ALIGNMENT
-       << ", \"cells\": {\"lstm\": \"ifgo\", \"gru\": \"rzn\", \"rnn\": \"n\"}, \"codes\": {"
+       << ", \"alignment\": " << RNB_ALIGNMENT << ", " << cells() << ", \"codes\": {"
        << codes("status", kStatuses) << ", " << codes("cell", kCells) << ", " << codes("reset", kResets)
        << ", " << codes("dtype", kDtypes) << ", " << codes("direction", kDirections) << ", "
        << codes("bias", kBiases) << ", " << codes("merge", kMerges) << ", "

@@ -49,26 +49,38 @@ rnb_status guarded(const Body& body) noexcept {
   }
 }
 
-// What a caller's struct says, as the one that this library knows: fields that an older caller's lacks are
-// zero, and what a newer one has beyond ours must be. `oldest` is its size in version 1.
+// The bytes of version 1 of each struct, up to its last field then: the same when a struct has grown.
 template <class Struct>
-Struct known(const char* name, const Struct* given, size_t oldest = sizeof(Struct)) {
+constexpr size_t kFirstSize = 0;
+template <>
+constexpr size_t kFirstSize<rnb_spec> = offsetof(rnb_spec, activations) + sizeof(rnb_spec::activations);
+template <>
+constexpr size_t kFirstSize<rnb_sizes> = offsetof(rnb_sizes, workspace_nbytes) + sizeof(size_t);
+template <>
+constexpr size_t kFirstSize<rnb_weights> = offsetof(rnb_weights, count) + sizeof(size_t);
+template <>
+constexpr size_t kFirstSize<rnb_forward_args> = offsetof(rnb_forward_args, cn) + sizeof(void*);
+template <>
+constexpr size_t kFirstSize<rnb_backward_args> = offsetof(rnb_backward_args, num_threads) + sizeof(int32_t);
+
+// A copy of the caller's struct: fields that an older caller does not have are zero, and a newer caller may
+// have set none that we do not know.
+template <class Struct>
+Struct read_struct(const char* name, const Struct* given) {
+  static_assert(kFirstSize<Struct> > 0, "say what version 1 of this struct had");
   require(given != nullptr, name, " is NULL");
   const size_t size = given->struct_size;
-  require(size >= oldest, name, ".struct_size is ", size, "; this library's ", name, " has ", sizeof(Struct),
-          " bytes");
+  require(size >= kFirstSize<Struct>, name, ".struct_size is ", size, "; every ", name, " has at least ",
+          kFirstSize<Struct>, " bytes");
   require(size <= 65536, name, ".struct_size is ", size, "; no ", name, " is that long");
   const char* bytes = reinterpret_cast<const char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i])
       fail(RNB_UNSUPPORTED, name, " sets a field that this library does not know; use a newer one");
-  Struct copy{};
-  std::memcpy(&copy, given, std::min(size, sizeof copy));
-  return copy;
+  Struct known{};
+  std::memcpy(&known, given, std::min(size, sizeof known));
+  return known;
 }
-
-constexpr size_t kOldestSizes = offsetof(rnb_sizes, tape_nbytes);
-constexpr size_t kOldestForward = offsetof(rnb_forward_args, tape);
 
 void check_aligned(const char* name, const void* pointer) {
   require(pointer != nullptr, name, " is NULL");
@@ -135,10 +147,12 @@ const char* rnb_last_error(void) { return last_error.c_str(); }
 
 rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags, rnb_plan** plan) {
   return guarded([&] {
-    const rnb_spec given = known("rnb_spec", spec);
+    const rnb_spec given = read_struct("rnb_spec", spec);
     require(plan != nullptr, "plan is NULL");
     require(flags <= (RNB_PLAN_TRAINING | RNB_PLAN_RECOMPUTE) && flags != RNB_PLAN_RECOMPUTE, "flags is ",
             flags, "; accepted are 0, 1 (training) and 3 (training that recomputes)");
+    rnb::
+        get_num_threads();  // a default that is none is said now, not at the first call large enough to share
     *plan = new rnb_plan(rnb::Spec(given), T, N, flags, rnb::active_kernels());
   });
 }
@@ -148,18 +162,18 @@ void rnb_plan_destroy(rnb_plan* plan) { delete plan; }
 rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    rnb_sizes all = known("rnb_sizes", sizes, kOldestSizes);
-    all.packed_nbytes = size_t(plan->packed_nbytes);
-    all.workspace_nbytes = size_t(plan->workspace_nbytes);
-    all.tape_nbytes = size_t(plan->tape_nbytes);
-    std::memcpy(sizes, &all, std::min(all.struct_size, sizeof all));
+    rnb_sizes known = read_struct("rnb_sizes", sizes);
+    known.packed_nbytes = size_t(plan->packed_nbytes);
+    known.workspace_nbytes = size_t(plan->workspace_nbytes);
+    known.tape_nbytes = size_t(plan->tape_nbytes);
+    std::memcpy(sizes, &known, std::min(known.struct_size, sizeof known));
   });
 }
 
 rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* packed) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    const rnb_weights given = known("rnb_weights", weights);
+    const rnb_weights given = read_struct("rnb_weights", weights);
     check_weights(*plan, given);
     check_aligned("packed", packed);
     rnb::pack(*plan, given.arrays, packed);
@@ -169,7 +183,7 @@ rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, void* pack
 rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    const rnb_forward_args given = known("rnb_forward_args", args, kOldestForward);
+    const rnb_forward_args given = read_struct("rnb_forward_args", args);
     if (plan->N == 0) return;
     check_forward(*plan, given);
     rnb::forward(*plan, given);
@@ -179,7 +193,7 @@ rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
 rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args) {
   return guarded([&] {
     require(plan != nullptr, "plan is NULL");
-    const rnb_backward_args given = known("rnb_backward_args", args);
+    const rnb_backward_args given = read_struct("rnb_backward_args", args);
     require(plan->training, "the plan was made without RNB_PLAN_TRAINING");
     if (given.dweights) check_count(*plan, "dweights_count", given.dweights_count);
     require(given.accumulate <= (RNB_ACCUMULATE_WEIGHTS | RNB_ACCUMULATE_INPUTS), "accumulate is ",
@@ -193,6 +207,10 @@ rnb_status rnb_set_num_threads(int32_t n) {
   return guarded([&] { rnb::set_num_threads(n); });
 }
 
-int32_t rnb_get_num_threads(void) { return rnb::get_num_threads(); }
+int32_t rnb_get_num_threads(void) {
+  int32_t n = 0;
+  guarded([&] { n = rnb::get_num_threads(); });
+  return n;
+}
 
 }  // extern "C"

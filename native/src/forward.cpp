@@ -238,7 +238,6 @@ class Forward {
 }  // namespace
 
 void forward(const rnb_plan& plan, const rnb_forward_args& args) {
-  if (plan.N == 0) return;
   if (plan.spec.dtype == RNB_DTYPE_FLOAT32)
     Forward<float>(plan, args).run();
   else

@@ -6,7 +6,8 @@
 
 namespace rnb {
 
-// `args` has been checked. Throws Error for a length out of range, before writing anything.
+// `args` has been checked, and N is at least 1. Throws Error for a length out of range, before writing
+// anything.
 void forward(const rnb_plan& plan, const rnb_forward_args& args);
 
 }  // namespace rnb

@@ -15,7 +15,8 @@ constexpr Code kStatuses[] = {{"ok", RNB_OK},
                               {"unsupported", RNB_UNSUPPORTED},
                               {"isa_unavailable", RNB_ISA_UNAVAILABLE},
                               {"out_of_memory", RNB_OUT_OF_MEMORY},
-                              {"internal_error", RNB_INTERNAL_ERROR}};
+                              {"internal_error", RNB_INTERNAL_ERROR},
+                              {"bad_environment", RNB_BAD_ENVIRONMENT}};
 constexpr Code kCells[] = {{"lstm", RNB_CELL_LSTM}, {"gru", RNB_CELL_GRU}, {"rnn", RNB_CELL_RNN}};
 constexpr Code kResets[] = {
     {"none", RNB_RESET_NONE}, {"before", RNB_RESET_BEFORE}, {"after", RNB_RESET_AFTER}};

@@ -5,10 +5,6 @@
 namespace rnb {
 namespace {
 
-constexpr int kLstmGates[] = {0, 1, 2, 3};
-constexpr int kGruGates[] = {2, 0, 1};
-constexpr int kRnnGates[] = {0};
-
 // One panel: rows `row`.. of a [*, K] matrix become columns; columns past `valid` are zero.
 template <class T>
 void pack_panel(const T* rows, int64_t K, int64_t valid, T* panel) {
@@ -21,14 +17,15 @@ void pack_panel(const T* rows, int64_t K, int64_t valid, T* panel) {
   }
 }
 
-// weight [G*H, K] -> [u][panel][K][j], panel p holding gate order[p].
+// weight [G*H, K] -> [u][panel][K][j].
 template <class T>
-void pack_matrix(const Spec& s, const T* weight, int64_t K, const int* order, T* packed) {
-  const int64_t H = s.hidden_size;
+void pack_matrix(const Spec& s, const T* weight, int64_t K, std::string_view panels, T* packed) {
   for (int64_t u = 0; u < s.units(); ++u) {
-    for (int p = 0; p < s.gates(); ++p, packed += K * kPanel<T>)
-      pack_panel(weight + (order[p] * H + u * kPanel<T>)*K, K, std::min(kPanel<T>, H - u * kPanel<T>),
-                 packed);
+    const int64_t unit = u * kPanel<T>, valid = std::min(kPanel<T>, s.hidden_size - unit);
+    for (char gate : panels) {
+      pack_panel(weight + (first_row(s, gate) + unit) * K, K, valid, packed);
+      packed += K * kPanel<T>;
+    }
   }
 }
 
@@ -37,15 +34,16 @@ void pack_matrix(const Spec& s, const T* weight, int64_t K, const int* order, T*
 template <class T>
 void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
   const int64_t H = s.hidden_size;
-  const int* order = input_gates(s);
+  const std::string_view panels = input_panels(s.cell);
   const auto at = [](const T* bias, int64_t i) { return bias ? bias[i] : T(0); };
   for (int64_t u = 0; u < s.units(); ++u) {
     for (int slot = 0; slot < s.slots(); ++slot, packed += kPanel<T>) {
       const bool q = slot == s.gates();
-      const int64_t gate = q ? 2 : order[slot];
-      const bool apart = s.reset == RNB_RESET_AFTER && gate == 2;
+      const char gate = q ? 'n' : panels[size_t(slot)];
+      const bool apart = s.reset == RNB_RESET_AFTER && gate == 'n';
+      const int64_t first = first_row(s, gate);
       for (int64_t j = 0; j < kPanel<T>; ++j) {
-        const int64_t unit = u * kPanel<T> + j, i = gate * H + unit;
+        const int64_t unit = u * kPanel<T> + j, i = first + unit;
         packed[j] = unit >= H ? T(0)
                     : q       ? at(bias_hh, i)
                     : apart   ? at(bias_ih, i)
@@ -57,14 +55,14 @@ void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
 
 // weight [G*H, K] -> [u over K][G*H'][j]: its rows, gate order[0] first, in pieces of a panel's width.
 template <class T>
-void pack_transposed(const Spec& s, const T* weight, int64_t K, const int* order, T* packed) {
+void pack_transposed(const Spec& s, const T* weight, int64_t K, std::string_view order, T* packed) {
   const int64_t H = s.hidden_size, hidden = s.padded(H);
   for (int64_t k = 0; k < K; k += kPanel<T>) {
     const int64_t valid = std::min(kPanel<T>, K - k);
-    for (int gate = 0; gate < s.gates(); ++gate) {
+    for (const char gate : order) {
       for (int64_t unit = 0; unit < hidden; ++unit, packed += kPanel<T>) {
         const int64_t count = unit < H ? valid : 0;
-        if (count) std::copy_n(weight + (order[gate] * H + unit) * K + k, count, packed);
+        if (count) std::copy_n(weight + (first_row(s, gate) + unit) * K + k, count, packed);
         std::fill(packed + count, packed + kPanel<T>, T(0));
       }
     }
@@ -73,29 +71,34 @@ void pack_transposed(const Spec& s, const T* weight, int64_t K, const int* order
 
 template <class T>
 void pack_typed(const rnb_plan& plan, const void* const* arrays, T* packed) {
-  constexpr int kCanonical[] = {0, 1, 2, 3};
   const Spec& s = plan.spec;
   const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
     for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
       const PackedLayer at = packed_layer(s, layer, d);
       const auto array = [&](int i) { return static_cast<const T*>(i < 2 + biases ? arrays[i] : nullptr); };
-      pack_matrix(s, array(0), s.layer_input_size(layer), input_gates(s), packed + at.weight_ih);
-      pack_matrix(s, array(1), s.hidden_size, kCanonical, packed + at.weight_hh);
+      pack_matrix(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + at.weight_ih);
+      pack_matrix(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + at.weight_hh);
       pack_bias(s, array(2), array(3), packed + at.bias);
       if (!plan.training) continue;
       const PackedTransposed back = packed_transposed(s, layer, d);
-      pack_transposed(s, array(1), s.hidden_size, kCanonical, packed + back.weight_hh);
-      pack_transposed(s, array(0), s.layer_input_size(layer), input_gates(s), packed + back.weight_ih);
+      pack_transposed(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + back.weight_hh);
+      pack_transposed(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + back.weight_ih);
     }
   }
 }
 
 }  // namespace
 
-const int* input_gates(const Spec& s) {
-  return s.cell == RNB_CELL_LSTM ? kLstmGates : s.cell == RNB_CELL_GRU ? kGruGates : kRnnGates;
+std::string_view input_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "nrz" : "n";
 }
+
+std::string_view hidden_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "rzn" : "n";
+}
+
+int64_t first_row(const Spec& s, char gate) { return int64_t(gates_of(s.cell).find(gate)) * s.hidden_size; }
 
 void pack(const rnb_plan& plan, const void* const* arrays, void* packed) {
   if (plan.spec.dtype == RNB_DTYPE_FLOAT32)

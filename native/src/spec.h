@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../include/rnnbridge.h"
+#include "gates.h"
 #include "kernels.h"
 
 namespace rnb {
@@ -25,7 +26,7 @@ struct Spec {
 
   int64_t element_size() const { return dtype == RNB_DTYPE_FLOAT32 ? 4 : 8; }
   int64_t directions() const { return direction == RNB_DIRECTION_BIDIRECTIONAL ? 2 : 1; }
-  int gates() const { return cell == RNB_CELL_LSTM ? 4 : cell == RNB_CELL_GRU ? 3 : 1; }
+  int gates() const { return int(gates_of(cell).size()); }
   // Blocks of pre-activations of a row: reset-after keeps U_n h + b_hn apart from W_n x + b_in.
   int slots() const { return reset == RNB_RESET_AFTER ? 4 : gates(); }
   // Rows of state in the workspace: h twice, c or r * h.

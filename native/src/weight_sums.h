@@ -124,16 +124,15 @@ class WeightSums {
 
   // The sums of units [first, last), to the caller.
   void store(const Share& units) const {
-    const int* order = input_gates(spec_);
-    constexpr int kCanonical[] = {0, 1, 2, 3};
-    const int* hidden_order = resets_before() ? order : kCanonical;
+    const std::string_view order = input_panels(spec_.cell);
+    const std::string_view hidden_order = resets_before() ? order : hidden_panels(spec_.cell);
     for (int64_t u = units.first; u < units.last; ++u) {
       for (int slot = 0; slot < spec_.gates(); ++slot) {
         const T* ih = sum_ih(u, 0) + slot * kPanel<T>;
         const T* hh = sum_hh(u, 0) + slot * kPanel<T>;
         const int64_t unit = u * kPanel<T>, valid = std::min(kPanel<T>, spec_.hidden_size - unit);
-        const int64_t row = order[slot] * spec_.hidden_size + unit;
-        const int64_t hidden_row = hidden_order[slot] * spec_.hidden_size + unit;
+        const int64_t row = first_row(spec_, order[slot]) + unit;
+        const int64_t hidden_row = first_row(spec_, hidden_order[slot]) + unit;
         store_matrix(weight_ih_, row, valid, input_size_, ih);
         store_matrix(weight_hh_, hidden_row, valid, spec_.hidden_size, hh);
         const T* bias = ih + input_size_ * sum_stride();

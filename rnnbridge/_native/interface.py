@@ -27,6 +27,7 @@ class Status(IntEnum):
     ISA_UNAVAILABLE = 3
     OUT_OF_MEMORY = 4
     INTERNAL_ERROR = 5
+    BAD_ENVIRONMENT = 6
 
 
 class PlanFlag(IntFlag):

@@ -1,7 +1,11 @@
-"""Whether memory is what the engine may read or write. Each check gives what is wrong, in words, or None."""
+"""What a caller hands over, read: whole numbers, and memory that the engine may read or write.
+
+The readers raise; the checks of memory give what is wrong, in words, or None, so that all of it can be said at once.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +18,23 @@ from rnnbridge.spec import RNNSpec
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+
+
+def whole(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
+    """The number, if it is one that `operator.index` takes (int, np.int64 ...) and no bool.
+
+    Raises:
+        ArgumentError: it is not, or it is out of range.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ArgumentError(f"{name} is {value!r}; it is a whole number of at least {least}")
+    if number > most:
+        raise ArgumentError(f"{name} is {value!r}; it is at most {most}")
+    return number
 
 
 def refuse(*problems: str | None) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rnnbridge._native import DTYPES, codes
+from rnnbridge._native import codes
 from rnnbridge._native.interface import Activation, Spec
-from rnnbridge.errors import ArgumentError
 from rnnbridge.spec import RNNSpec
 
 # Fields of a spec that the engine runs only at the value given here.
@@ -29,17 +28,6 @@ def unsupported(spec: RNNSpec) -> list[str]:
         for field, (value, what) in _ONLY.items()
         if getattr(spec, field) != value
     ]
-
-
-def float_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
-    """float32 or float64.
-
-    Raises:
-        ArgumentError: it is neither.
-    """
-    if str(dtype) not in DTYPES:
-        raise ArgumentError(f"dtype is {dtype!r}; it is {' or '.join(map(repr, DTYPES))}")
-    return np.dtype(dtype)
 
 
 def c_spec(spec: RNNSpec, dtype: np.dtype[Any]) -> Spec:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
+from numbers import Real
 
+from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
 
 
@@ -32,24 +33,7 @@ class Dropout:
     sample_offset: int = 0
 
     def __post_init__(self) -> None:
-        check_p(self.p)
+        if not isinstance(self.p, Real) or not 0 <= float(self.p) <= 1:
+            raise ArgumentError(f"dropout's p is {self.p!r}; it is 0 to 1, the part of the features that is dropped")
         for name, bits in {"seed": 64, "offset": 32, "sample_offset": 32}.items():
-            check_word(f"dropout's {name}", getattr(self, name), bits)
-
-
-def check_p(p: float) -> float:
-    """p itself, if it is 0 to 1."""
-    if isinstance(p, bool | str) or not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout is {p!r}; it is 0 to 1, the part of the features that is dropped")
-    return float(p)
-
-
-def check_word(name: str, value: int, bits: int) -> int:
-    """The value itself, if it is a whole number of so many bits."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**bits:
-        raise ArgumentError(f"{name} is {value!r}; it is a whole number of 0 to 2**{bits} - 1")
-    return number
+            whole(f"dropout's {name}", getattr(self, name), least=0, most=2**bits - 1)

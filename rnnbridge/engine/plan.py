@@ -10,18 +10,18 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rnnbridge._native import library
 from rnnbridge._native.interface import Accumulate, ForwardArgs, PlanFlag, Sizes, Weights
-from rnnbridge.engine.arguments import check_block, check_lengths, check_plain, check_rows, check_states, refuse
-from rnnbridge.engine.c_spec import c_spec, float_dtype, unsupported
+from rnnbridge.engine.arguments import check_block, check_lengths, check_plain, check_rows, check_states, refuse, whole
+from rnnbridge.engine.c_spec import c_spec, unsupported
 from rnnbridge.engine.calls import backward_args, forward_args, pointer_array
 from rnnbridge.engine.dropout import Dropout
 from rnnbridge.engine.memory import Block, aligned_empty
 from rnnbridge.errors import ArgumentError, Incompatible
 from rnnbridge.spec import RNNSpec
+from rnnbridge.weights import float_dtype
 
 Array = NDArray[Any]
 
@@ -34,7 +34,7 @@ class Plan:
         T: time steps, at least 1.
         N: batch size, at least 0.
         training: whether it can run backward too.
-        dtype: "float32" or "float64", of every array.
+        dtype: "float32" or "float64" (or NumPy's own), of every array.
         recompute: in training, keep no gates and few cell states; backward runs each stretch of steps forward once
             more. The gradients are the same bits.
 
@@ -56,7 +56,7 @@ class Plan:
         T: int,
         N: int,
         training: bool = False,
-        dtype: str | np.dtype[Any] = "float32",
+        dtype: DTypeLike = "float32",
         recompute: bool = False,
     ) -> None:
         if reasons := unsupported(spec):
@@ -64,12 +64,13 @@ class Plan:
         if recompute and not training:
             raise ArgumentError("recompute=True says how training keeps its tape; give training=True too")
         flags = PlanFlag.TRAINING * bool(training) | PlanFlag.RECOMPUTE * bool(recompute)
-        self.spec, self.T, self.N, self.dtype = spec, T, N, float_dtype(dtype)
+        self.spec, self.dtype = spec, float_dtype(dtype)
+        self.T, self.N = whole("T", T, least=1), whole("N", N, least=0)
         self.training, self.recompute = bool(training), bool(recompute)
-        self.state_shape = (spec.num_layers * spec.num_directions, N, spec.hidden_size)
+        self.state_shape = (spec.num_layers * spec.num_directions, self.N, spec.hidden_size)
         self._library = library()
         self._handle = ctypes.c_void_p()
-        self._library.rnb_plan_create(c_spec(spec, self.dtype), T, N, flags, self._handle)
+        self._library.rnb_plan_create(c_spec(spec, self.dtype), self.T, self.N, flags, self._handle)
         weakref.finalize(self, self._library.rnb_plan_destroy, self._handle).atexit = False
         sizes = Sizes()
         self._library.rnb_plan_sizes(self._handle, sizes)

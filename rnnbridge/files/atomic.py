@@ -19,14 +19,13 @@ def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
         TargetExistsError: before anything is written, where the target is there and `overwrite` is false.
         FileAccessError: a folder that is missing or cannot be written, a full disk.
     """
-    if target.is_dir():
-        raise FileAccessError(f"{target} is a folder; give the name of a file")
-    if target.exists() and not overwrite:
-        raise TargetExistsError(f"{target} exists; give another name, or overwrite=True (--force) to replace it")
     try:
+        _check(target, overwrite=overwrite)
         folder = tempfile.mkdtemp(prefix=".rnnbridge-", dir=target.parent)
     except OSError as error:
-        raise FileAccessError(f"cannot write to the folder {target.parent}: {error.strerror or error}") from error
+        if isinstance(error, (FileAccessError, TargetExistsError)):
+            raise
+        raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
     draft = Path(folder) / target.name
     try:
         yield draft
@@ -38,6 +37,19 @@ def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
     finally:
         draft.unlink(missing_ok=True)
         Path(folder).rmdir()
+
+
+def _check(target: Path, *, overwrite: bool) -> None:
+    try:
+        target.lstat()
+    except FileNotFoundError:
+        return
+    if target.is_dir():
+        raise FileAccessError(f"{target} is a folder; give the name of a file")
+    if not target.is_file():
+        raise FileAccessError(f"{target} is no regular file (a device, a pipe, a link to nothing) and is left alone")
+    if not overwrite:
+        raise TargetExistsError(f"{target} exists; give another name, or overwrite=True (--force) to replace it")
 
 
 def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:

@@ -7,6 +7,7 @@ never makes us open another one. A file cannot claim more numbers than deflate c
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import FormatError, RNNBridgeError
+from rnnbridge.files.hdf5_texts import Texts
 
 Array = NDArray[Any]
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -93,24 +95,32 @@ def read_hdf5(source: Path | bytes, label: str, skip: tuple[str, ...] = ()) -> G
     import h5py
 
     with _as_format_error(label):
-        size = len(source) if isinstance(source, bytes) else source.stat().st_size
-        with h5py.File(io.BytesIO(source) if isinstance(source, bytes) else source, "r") as file:
-            return _Reader(label, size * _MAX_EXPANSION, skip).group(file, "", 0)
+        content = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+        with content, h5py.File(content, "r") as file:
+            size = content.seek(0, io.SEEK_END)
+            texts = Texts(content, size, file.userblock_size)
+            return _Reader(label, size * _MAX_EXPANSION, texts, skip).group(file, "", 0)
 
 
 def write_hdf5(root: Group, path: Path) -> None:
-    """Write a tree to a file. The same tree gives the same bytes."""
+    """Write a tree to a file. The same tree gives the same bytes.
+
+    Raises:
+        OSError: the file cannot be written. On a full disk the C library would crash, so it writes to memory.
+    """
     import h5py
 
-    with h5py.File(path, "w") as file:
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
         _write_group(root, file)
+    path.write_bytes(content.getvalue())
 
 
 class _Reader:
     """One pass over a file, with a budget of bytes and the groups seen so far."""
 
-    def __init__(self, label: str, budget: int, skip: tuple[str, ...]) -> None:
-        self.label, self.budget, self.skip = label, budget, skip
+    def __init__(self, label: str, budget: int, texts: Texts, skip: tuple[str, ...]) -> None:
+        self.label, self.budget, self.texts, self.skip = label, budget, texts, skip
         self.seen: set[int] = set()
 
     def group(self, h5: Any, path: str, depth: int) -> Group:
@@ -120,7 +130,9 @@ class _Reader:
         if address in self.seen or depth > _MAX_DEPTH:
             raise FormatError(f"{self.label}: the group {path or '/'!r} contains itself, or lies too deep")
         self.seen.add(address)
-        out = Group(attrs={key: self._attribute(h5.attrs[key], path, key) for key in h5.attrs})
+        if not all(isinstance(name, str) for name in (*h5.attrs, *h5)):
+            raise FormatError(f"{self.label}: names in the group {path or '/'!r} are not text")
+        out = Group(attrs={key: self._attribute(h5.attrs, address, path, key) for key in h5.attrs})
         for name in h5:
             if depth == 0 and name in self.skip:
                 continue
@@ -143,12 +155,23 @@ class _Reader:
             raise FormatError(f"{self.label}: the numbers of {path!r} lie in another file, which is not opened")
         if dataset.dtype.hasobject:
             raise FormatError(f"{self.label}: {path!r} holds {dataset.dtype}, not numbers")
-        self.budget -= dataset.nbytes
-        if self.budget < 0:
-            raise FormatError(f"{self.label}: {path!r} claims {dataset.nbytes} bytes, more than the file can hold")
+        self._claim(dataset.nbytes, repr(path))
         return np.asarray(dataset[()])
 
-    def _attribute(self, value: Any, path: str, key: str) -> Any:
+    def _claim(self, size: int, what: str) -> None:
+        self.budget -= size
+        if self.budget < 0:
+            raise FormatError(f"{self.label}: {what} claims {size} bytes, more than the file can hold")
+
+    def _attribute(self, attrs: Any, address: int, path: str, key: str) -> Any:
+        attribute = attrs.get_id(key)
+        count = math.prod(attribute.shape)
+        self._claim(count * attribute.dtype.itemsize, f"attribute {key!r} of {path or '/'!r}")
+        if attribute.dtype.hasobject:
+            texts = self.texts.of(address, key, count)
+            value = np.array(texts, object) if attribute.shape else texts[0]
+        else:
+            value = attrs[key]
         try:
             if isinstance(value, np.ndarray) and value.dtype.kind in "SUO":
                 return tuple(_text(one) for one in value.reshape(-1).tolist())

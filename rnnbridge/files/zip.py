@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,25 @@ def member_names(path: Path, head: bytes) -> list[str]:
         return [head[_LOCAL_HEADER : _LOCAL_HEADER + length].decode("utf-8", "replace")]
 
 
-def read_members(path: Path) -> dict[str, bytes]:
+def read_members(path: Path, only: Collection[str] | None = None) -> dict[str, bytes]:
     """Read a whole archive.
 
+    Args:
+        only: the members wanted, each of which must be there; None is all.
+
     Raises:
-        FormatError: no zip archive, truncated, a wrong checksum, a name twice, or contents beyond `largest_content`.
+        FormatError: no zip archive, truncated, a wrong checksum, a name twice, a wanted member that is missing, or
+            contents beyond `largest_content`.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             _check_directory(archive, path)
-            return {entry.filename: archive.read(entry) for entry in archive.infolist()}
+            have = archive.namelist()
+            if missing := [name for name in only or () if name not in have]:
+                raise FormatError(
+                    f"{path}: the archive has no {', '.join(missing)} among {', '.join(have) or 'nothing'}"
+                )
+            return {name: archive.read(name) for name in (have if only is None else only)}
     except FormatError:
         raise
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -114,6 +115,17 @@ def read_mask(mask: Any, letters: str, shape: tuple[int, ...]) -> Array:
     raise ArgumentError(
         f"mask is {_said(mask)}; it is bool [{', '.join(letters)}] = {list(shape)}, True where a step is valid"
     )
+
+
+def read_dropout(dropout: Any) -> float:
+    """The probability.
+
+    Raises:
+        ArgumentError: not a number of 0 to 1, without 1.
+    """
+    if isinstance(dropout, Real) and 0 <= float(dropout) < 1:
+        return float(dropout)
+    raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
 
 
 def kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:

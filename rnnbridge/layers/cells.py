@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
+
+from numpy.typing import DTypeLike
 
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.initial import drawn
 from rnnbridge.layers.layer import Layer
-from rnnbridge.spec import Bias, Reset, RNNSpec
+from rnnbridge.spec import Bias, Cell, Reset, RNNSpec
 from rnnbridge.weights import RNNWeights
 
 
@@ -24,8 +27,8 @@ class LSTM(Layer):
         init: how weights are drawn: "pytorch", U(-1/sqrt(H), 1/sqrt(H)); "keras", Glorot-uniform input and orthogonal
             recurrent weights, zero biases and a forget bias of one; "orthogonal", PyTorch's with each gate's recurrent
             matrix orthogonal.
-        seed: of the weights and of dropout; None draws others each time.
-        dtype: "float32" or "float64".
+        seed: of the weights and of dropout, 0 to 2**64 - 1; None draws others each time.
+        dtype: "float32" or "float64", or NumPy's own.
         batch_first: sequences are [N, T, .] instead of [T, N, .].
 
     Raises:
@@ -44,18 +47,12 @@ class LSTM(Layer):
         dropout: float = 0.0,
         init: str = "pytorch",
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="lstm",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-        )
-        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("lstm", sizes, bidirectional, bias, init, seed, dtype)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class GRU(Layer):
@@ -80,19 +77,12 @@ class GRU(Layer):
         dropout: float = 0.0,
         init: str = "pytorch",
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="gru",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-            reset=reset,
-        )
-        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("gru", sizes, bidirectional, bias, init, seed, dtype, reset=reset)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class RNN(Layer):
@@ -116,19 +106,12 @@ class RNN(Layer):
         dropout: float = 0.0,
         init: str = "pytorch",
         seed: int | None = None,
-        dtype: str = "float32",
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
-        spec = RNNSpec(
-            cell="rnn",
-            input_size=input_size,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            direction="bidirectional" if bidirectional else "forward",
-            bias=bias,
-            activations=(activation,),  # type: ignore[arg-type]  # read by Activation.parse
-        )
-        super().__init__(drawn(spec, init, seed, dtype), batch_first=batch_first, dropout=dropout, seed=seed)
+        sizes = (input_size, hidden_size, num_layers)
+        weights = _drawn("rnn", sizes, bidirectional, bias, init, seed, dtype, activations=(activation,))
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 def layer(
@@ -141,7 +124,7 @@ def layer(
         batch_first: whether sequences are [N, T, .]. None means [T, N, .], with a warning if the source had the other
             order.
         dropout: between layers, in training only.
-        seed: of dropout; None draws another each time.
+        seed: of dropout, 0 to 2**64 - 1; None draws another each time.
 
     Raises:
         Incompatible: with every reason why the engine does not run this layer.
@@ -159,3 +142,27 @@ def layer(
             stacklevel=2,
         )
     return Layer(weights, batch_first=bool(batch_first), dropout=dropout, seed=seed)
+
+
+def _drawn(
+    cell: Cell,
+    sizes: tuple[int, int, int],
+    bidirectional: bool,
+    bias: Bias,
+    init: str,
+    seed: int | None,
+    dtype: DTypeLike,
+    **semantics: Any,
+) -> RNNWeights:
+    """New weights for the sizes (I, H, L) and what else the cell's spec says."""
+    input_size, hidden_size, num_layers = sizes
+    spec = RNNSpec(
+        cell=cell,
+        input_size=input_size,
+        hidden_size=hidden_size,
+        num_layers=num_layers,
+        direction="bidirectional" if bidirectional else "forward",
+        bias=bias,
+        **semantics,
+    )
+    return drawn(spec, init, seed, dtype)

@@ -1,4 +1,4 @@
-"""Weights drawn anew, by the name of the scheme. Knows no engine."""
+"""Weights drawn anew, by the name of the scheme."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
 from rnnbridge.gates import split_gates
 from rnnbridge.spec import RNNSpec
-from rnnbridge.weights import RNNWeights
+from rnnbridge.weights import RNNWeights, float_dtype
 
 Array = NDArray[np.float64]
 Arrays = dict[str, Array]
 
 
-def drawn(spec: RNNSpec, init: str, seed: int | None, dtype: str) -> RNNWeights:
+def drawn(spec: RNNSpec, init: str, seed: int | None, dtype: DTypeLike) -> RNNWeights:
     """New weights.
 
     Args:
@@ -27,12 +28,12 @@ def drawn(spec: RNNSpec, init: str, seed: int | None, dtype: str) -> RNNWeights:
     Raises:
         ArgumentError: an unknown name or dtype.
     """
-    if dtype not in ("float32", "float64"):
-        raise ArgumentError(f"dtype is {dtype!r}; it is 'float32' or 'float64'")
+    kind = float_dtype(dtype)
     if init not in INITIALISATIONS:
         raise ArgumentError(f"init is {init!r}; it is {', '.join(map(repr, INITIALISATIONS))}")
-    arrays = INITIALISATIONS[init](spec, np.random.default_rng(seed))
-    return RNNWeights(spec, {name: array.astype(dtype) for name, array in arrays.items()})
+    generator = np.random.default_rng(None if seed is None else whole("seed", seed, least=0, most=2**64 - 1))
+    arrays = INITIALISATIONS[init](spec, generator)
+    return RNNWeights(spec, {name: array.astype(kind) for name, array in arrays.items()})
 
 
 def _pytorch(spec: RNNSpec, generator: np.random.Generator) -> Arrays:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.engine import Dropout, Plan, borrowed
+from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
-from rnnbridge.layers.arguments import State, read_sequence, read_state
+from rnnbridge.layers.arguments import State, read_dropout, read_sequence, read_state
 from rnnbridge.layers.gradients import ALL, Gradients
 from rnnbridge.layers.packed import Packed, read_packed
 from rnnbridge.layers.parameters import Parameters
@@ -46,11 +47,10 @@ class Layer:
     def __init__(
         self, weights: RNNWeights, *, batch_first: bool = False, dropout: float = 0.0, seed: int | None = None
     ) -> None:
-        if not 0.0 <= dropout < 1.0:
-            raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
         self.spec, self.origin, self.dtype = weights.spec, weights.origin, weights.dtype
-        self.batch_first, self.dropout, self.dropout_offset = batch_first, dropout, 0
-        self.dropout_seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0]) if seed is None else seed
+        self.batch_first, self.dropout, self.dropout_offset = batch_first, read_dropout(dropout), 0
+        drawn = np.random.SeedSequence().generate_state(1, np.uint64)[0] if seed is None else seed
+        self.dropout_seed = whole("seed", drawn, least=0, most=2**64 - 1)
         self._parameters = Parameters(weights)
         self._planned: tuple[Any, Plan | None] = (None, None)
 
@@ -203,17 +203,26 @@ class Layer:
             ArgumentError: the layer is not direction="forward", or N < 1.
         """
         self._check_steps("stream")
-        return Stream(Plan(self.spec, T=1, N=N, dtype=self.dtype), self._parameters.pack(), threads)
+        return Stream(
+            Plan(self.spec, T=1, N=whole("N", N, least=1), dtype=self.dtype), self._parameters.pack(), threads
+        )
 
     def __repr__(self) -> str:
         order = "[N, T, I]" if self.batch_first else "[T, N, I]"
         notes = f", dropout {self.dropout}" * (self.dropout > 0) + ", frozen" * self.frozen
         return f"<{describe(self.spec)}, {self.dtype}, x {order}{notes}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and copy keep: weights and options, no plan and no packed weights."""
         weights = RNNWeights(self.spec, self.weights, self.origin)
-        dropout = (self.dropout, self.dropout_seed, self.dropout_offset)
-        return _restored, (type(self), weights, self.batch_first, dropout, self.frozen)
+        options = {"batch_first": self.batch_first, "dropout": self.dropout, "seed": self.dropout_seed}
+        return {"weights": weights, "options": options, "offset": self.dropout_offset, "frozen": self.frozen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Layer.__init__(self, state["weights"], **state["options"])
+        self.dropout_offset = state["offset"]
+        if state["frozen"]:
+            self.freeze()
 
     def _read(self, x: Any, lengths: Any, mask: Any, padding: str) -> tuple[Sequences | Packed, Array]:
         """How the caller gives sequences, and the engine's x [T, N, I]."""
@@ -256,16 +265,3 @@ class Layer:
 def _state(h: Array, c: Array | None, batched: bool) -> State:
     h = h if batched else h[:, 0]
     return h if c is None else (h, c if batched else c[:, 0])
-
-
-def _restored(
-    kind: type[Layer], weights: RNNWeights, batch_first: bool, dropout: tuple[float, int, int], frozen: bool
-) -> Layer:
-    """What a pickle or copy of a layer is made from."""
-    layer = kind.__new__(kind)
-    p, seed, offset = dropout
-    Layer.__init__(layer, weights, batch_first=batch_first, dropout=p, seed=seed)
-    layer.dropout_offset = offset
-    if frozen:
-        layer.freeze()
-    return layer

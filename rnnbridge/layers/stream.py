@@ -22,8 +22,6 @@ class Stream:
     """
 
     def __init__(self, plan: Plan, packed: Array, threads: int | None = None) -> None:
-        if plan.N < 1:
-            raise ArgumentError(f"N is {plan.N}; a stream has a batch of at least 1")
         self._plan = plan
         self._x = np.empty((1, plan.N, plan.spec.input_size), plan.dtype)
         self._y = np.empty((1, plan.N, plan.spec.output_size), plan.dtype)

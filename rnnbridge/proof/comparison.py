@@ -15,15 +15,7 @@ from rnnbridge.proof import judges, own
 from rnnbridge.proof.pairing import Pair, Run
 from rnnbridge.proof.report import Measurement
 from rnnbridge.proof.samples import SHORTER, Sample, samples_for
-from rnnbridge.proof.tolerance import (
-    Array,
-    Outputs,
-    for_dtype,
-    is_sharp,
-    max_abs_error,
-    run_reference,
-    tolerance_between,
-)
+from rnnbridge.proof.tolerance import Outputs, expectation, for_dtype, is_sharp, max_abs_error
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import Bundle
 
@@ -89,18 +81,13 @@ def _truth(pair: Pair, seed: int) -> _Truth:
 def _truth_over(pair: Pair, seed: int, steps: int) -> _Truth:
     weights = pair.source.weights
     samples = samples_for(weights.spec, seed, steps)
-    inputs = [(weights.spec, weights.arrays, one.x, one.h0, one.c0, one.lengths) for one in samples]
-    exact = [run_reference(*given) for given in inputs]
-    rough = [run_reference(*given, np.float32) for given in inputs]
-    tolerances = {name: max(map(tolerance_between, _all(exact, name), _all(rough, name))) for name in exact[0]}
+    wanted = [expectation(weights.spec, weights.arrays, one.x, one.h0, one.c0, one.lengths) for one in samples]
+    tolerances = {name: max(one.tolerance[name] for one in wanted) for name in wanted[0].outputs}
     sharp = all(
-        is_sharp(tolerances[name], np.concatenate([one.ravel() for one in _all(exact, name)])) for name in exact[0]
+        is_sharp(allowed, np.concatenate([one.outputs[name].ravel() for one in wanted]))
+        for name, allowed in tolerances.items()
     )
-    return _Truth(pair, samples, exact, tolerances, steps, sharp)
-
-
-def _all(outputs: list[Outputs], name: str) -> list[Array]:
-    return [one[name] for one in outputs]
+    return _Truth(pair, samples, [one.outputs for one in wanted], tolerances, steps, sharp)
 
 
 def _blunt(truth: _Truth) -> Iterator[str]:

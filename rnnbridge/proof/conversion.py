@@ -13,6 +13,7 @@ from rnnbridge.errors import VerificationError
 from rnnbridge.files.atomic import replacing
 from rnnbridge.proof.comparison import Side, compare
 from rnnbridge.proof.pairing import by_names
+from rnnbridge.proof.reading import on_reading
 from rnnbridge.proof.report import AppliedRewrite, ProvenLayer, Report
 from rnnbridge.weights import Bundle, describe
 
@@ -24,7 +25,7 @@ def convert(
     dst: str | os.PathLike[str],
     format: str | None = None,  # noqa: A002 (the public name)
     *,
-    layers: Sequence[str] | None = None,
+    layers: str | Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
     overwrite: bool = False,
     batch_first: bool | None = None,
@@ -40,7 +41,7 @@ def convert(
     Args:
         src: the file to be read.
         dst: the file to be written; its name says the format unless `format` does.
-        layers: only these layers, by name; None is all.
+        layers: only this layer, or these, by name; None is all.
         settings: what the source does not say, and options of the target's format, by key or "layer.key".
         overwrite: replace an existing target.
         batch_first: the order of sequences that the target says; None keeps the source's.
@@ -58,7 +59,8 @@ def convert(
     target, asked = Path(dst), Settings(settings)
     chosen = format_for(target, format)
     source = load(src, settings=asked)
-    wanted = source if layers is None else replace(source, layers={name: source[name] for name in layers})
+    names = [layers] if isinstance(layers, str) else list(source if layers is None else layers)
+    wanted = replace(source, layers={name: source[name] for name in names})
     with replacing(target, overwrite=overwrite) as draft:
         written = write(wanted, draft, chosen, batch_first=batch_first, settings=asked)
         asked.check_all_used()
@@ -125,7 +127,6 @@ def _layers(source: Bundle, written: Written) -> Iterator[ProvenLayer]:
 
 def _rewrites(source: Bundle, written: Written) -> Iterator[AppliedRewrite]:
     for one in written.layers:
-        for text in source[one.source].origin.rewrites:
-            yield AppliedRewrite(one.source, text, "on reading the source", False, "")
+        yield from on_reading(one.source, source[one.source], "source")
         for step in one.plan.steps:
             yield AppliedRewrite(one.source, step.name, step.detail, step.same_bits, step.training)

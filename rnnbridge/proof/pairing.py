@@ -98,12 +98,12 @@ def names_of(map_: Mapping[str, str]) -> list[tuple[tuple[str, ...], tuple[str, 
     """A user's map {"a": "b"}, {"a": "b1+b2"} as names; a "+" joins layers that form a stack.
 
     Raises:
-        ArgumentError: an empty name or map.
+        ArgumentError: an empty name or map, or no map at all.
     """
-    names = [(tuple(ours.split("+")), tuple(theirs.split("+"))) for ours, theirs in map_.items()]
-    if not names or any(not name for pair in names for side in pair for name in side):
-        raise ArgumentError(f"map is {dict(map_)!r}; it is layer=layer, or layer=layer1+layer2 for a stack")
-    return names
+    pairs = list(map_.items()) if isinstance(map_, Mapping) else []
+    if not pairs or not all(isinstance(name, str) and all(name.split("+")) for pair in pairs for name in pair):
+        raise ArgumentError(f"map is {map_!r}; it is {{'layer': 'layer'}}, or {{'layer': 'layer1+layer2'}} for a stack")
+    return [(tuple(ours.split("+")), tuple(theirs.split("+"))) for ours, theirs in pairs]
 
 
 def _essence(spec: RNNSpec) -> dict[str, Any]:

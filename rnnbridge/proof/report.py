@@ -94,7 +94,7 @@ class AppliedRewrite:
         return f"{self.layer}: {self.name}, {self.detail} ({bits}{training})"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
     """What was compared, and what came out. Its truth value is `ok`.
 
@@ -157,7 +157,7 @@ class Report:
     def __bool__(self) -> bool:
         return self.ok
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return as_text(self)
 
     def __rich__(self) -> RenderableType:
@@ -176,15 +176,7 @@ class Report:
             "tolerance": _number(self.tolerance),
             "seed": self.seed,
             "layers": [asdict(one) for one in self.layers],
-            "measurements": [
-                {
-                    **asdict(one),
-                    "max_abs_error": _number(one.max_abs_error),
-                    "tolerance": _number(one.tolerance),
-                    "ok": one.ok,
-                }
-                for one in self.measurements
-            ],
+            "measurements": [one.to_dict() for one in self.measurements],
             "rewrites": [asdict(one) for one in self.rewrites],
             "judges": list(self.judges),
             "not_converted": list(self.not_converted),

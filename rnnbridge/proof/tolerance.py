@@ -6,7 +6,7 @@ Knows no file, no framework and no engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,34 +38,41 @@ def run_reference(
     return {"y": y, "h": h} if c is None else {"y": y, "h": h, "c": c}
 
 
-def float32_tolerance(
+class Expectation(NamedTuple):
+    """What a layer gives on an input: the float64 outputs, and how far a correct float32 run may lie from each."""
+
+    outputs: Outputs
+    tolerance: dict[str, float]
+
+
+def expectation(
     spec: RNNSpec,
     arrays: Mapping[str, Array],
     x: Array,
     h0: Array | None = None,
     c0: Array | None = None,
     lengths: Array | None = None,
-) -> dict[str, float]:
-    """The largest absolute error that a correct float32 run of this layer on this input may have, per output.
+) -> Expectation:
+    """The exact outputs, and the largest absolute error that a correct float32 run of this layer may have in each.
 
-    It is `FACTOR` times the error that plain float32 arithmetic makes on this very input, the reference in float32
-    against the reference in float64, and at least `FACTOR * eps * max|y|`. A layer that amplifies rounding is so given
-    the room it needs and no other layer is.
+    The tolerance is `FACTOR` times the error that plain float32 arithmetic makes on this very input, the reference in
+    float32 against the reference in float64, and at least `FACTOR * eps * max|y|`. A layer that amplifies rounding is
+    so given the room it needs and no other layer is.
 
     Args:
         spec, arrays: the layer, as in `RNNWeights`.
         x, h0, c0, lengths: the input, as `rnnbridge.reference.forward` takes it.
 
     Returns:
-        {"y": ..., "h": ...} and, for an LSTM, "c".
+        Both by output: "y", "h" and, for an LSTM, "c".
     """
     exact = run_reference(spec, arrays, x, h0, c0, lengths)
     rough = run_reference(spec, arrays, x, h0, c0, lengths, np.float32)
-    return {name: tolerance_between(exact[name], rough[name]) for name in exact}
+    return Expectation(exact, {name: tolerance_between(exact[name], rough[name]) for name in exact})
 
 
 def tolerance_between(exact: Array, rough: Array) -> float:
-    """`FACTOR` times the largest of the rounding error seen and of one eps of the largest value."""
+    """How far a correct float32 run may lie from one output, given in float64 and in plain float32."""
     eps = float(np.finfo(np.float32).eps)
     finite = np.abs(exact[np.isfinite(exact)])
     largest = float(finite.max(initial=0.0))

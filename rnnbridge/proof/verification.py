@@ -9,6 +9,7 @@ from pathlib import Path
 from rnnbridge.bundle import load
 from rnnbridge.proof.comparison import Side, compare
 from rnnbridge.proof.pairing import Pair, Pairing, by_names, by_order, names_of
+from rnnbridge.proof.reading import on_reading
 from rnnbridge.proof.report import AppliedRewrite, ProvenLayer, Report
 from rnnbridge.weights import describe
 
@@ -27,7 +28,7 @@ def verify(
     Both are run on the engine (in the float64 reference where the compiled library is missing or cannot run a layer)
     and in every installed framework that can run such a file, each in a process of its own. Inputs are seeded, with
     non-zero states, with and without lengths; every valid step of every output is compared with the float64 reference
-    of the first file. The tolerance is computed from the layer and the input: see `proof.tolerance.float32_tolerance`.
+    of the first file. The tolerance is computed from the layer and the input: see `proof.tolerance.expectation`.
 
     Args:
         a, b: the files.
@@ -58,7 +59,7 @@ def verify(
         seed=seed,
         layers=tuple(_proven(pair) for pair in pairing.pairs),
         measurements=tuple(found.measurements),
-        rewrites=tuple(_on_reading(pairing)),
+        rewrites=_on_reading(pairing),
         judges=tuple(found.judges),
         notices=(*left, *source.bundle.notices, *target.bundle.notices, *found.notices),
         unpaired=unpaired,
@@ -77,11 +78,10 @@ def _without_partner(pairing: Pairing, *, mapped: bool) -> tuple[list[str], tupl
     return [f"not compared: {name} of the {file}" for file, names in left.items() for name in names], ()
 
 
-def _on_reading(pairing: Pairing) -> list[AppliedRewrite]:
-    """What the readers did to the numbers, as the origins say."""
-    return [
-        AppliedRewrite(str(run), text, f"on reading the {file}", False, "")
+def _on_reading(pairing: Pairing) -> tuple[AppliedRewrite, ...]:
+    return tuple(
+        rewrite
         for pair in pairing.pairs
         for file, run in (("source", pair.source), ("target", pair.target))
-        for text in run.weights.origin.rewrites
-    ]
+        for rewrite in on_reading(str(run), run.weights, file)
+    )

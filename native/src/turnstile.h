@@ -18,7 +18,7 @@ inline void pause_cpu() {
 #endif
 }
 
-class alignas(64) Gate {
+class alignas(64) Turnstile {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rnnbridge.convention.check import mistakes
 from rnnbridge.errors import LayoutError
 from rnnbridge.gates import change_gates, gate_order
 from rnnbridge.slot import Place, Slot
-from rnnbridge.spec import GATES, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
+from rnnbridge.spec import STANDARD_ACTIVATIONS, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
 
 Array = NDArray[Any]
-TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +42,8 @@ class Convention:
         batch_first: the usual order of sequences; None where there is none.
         directions: which the layer runs in; `direction_names` are what `{direction}` becomes.
         many_layers: whether one object holds a stack.
-        activations: per canonical slot, the activations it can have; a bare name of one with constants admits any.
+        activations: per canonical slot, the activations it can have; a bare name of one with constants admits any. Not
+            given, they are the usual ones of an LSTM or GRU.
         one_activation: one setting serves the LSTM's candidate and its output.
         extras: the spec's optional fields that it can express: "proj_size", "peephole", "clip", "coupled", ...; the one
             way of coupling that it has, as "f=1-i", where it has not both.
@@ -76,23 +77,11 @@ class Convention:
     added: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.source.strip():
-            raise LayoutError(f"row {self.name!r} has no source: say where the convention comes from")
-        if sorted(map(self._canonical, self.gates)) != sorted(GATES[self.cell]):
-            raise LayoutError(
-                f"row {self.name!r}: gates {self.gates!r} are not those of {self.cell!r}, {GATES[self.cell]!r}"
-            )
-        if (self.cell == "gru") != bool(self.reset):
-            raise LayoutError(f"row {self.name!r}: a GRU row says which reset formulas it holds, and no other row does")
-        own = [slot.gates for slot in self.slots if slot.holds not in ("weight_hr", "peephole")]
-        if all(own) and (order := "".join(dict.fromkeys("".join(own)))) != self.gates:
-            raise LayoutError(f"row {self.name!r}: gates are {self.gates!r}, but its slots name them as {order!r}")
-        for slot in self.slots:
-            if unknown := set(slot.tensors) - set(TENSORS):
-                raise LayoutError(
-                    f"row {self.name!r}: {slot.name!r} holds {sorted(unknown)}; known are {list(TENSORS)}"
-                )
-            _ = slot.layout.letters  # an axis string that cannot be read fails here, not at first use
+        if not self.activations and self.cell in STANDARD_ACTIVATIONS:
+            standard = tuple((str(one),) for one in STANDARD_ACTIVATIONS[self.cell])
+            object.__setattr__(self, "activations", standard)
+        if wrong := mistakes(self):
+            raise LayoutError(f"row {self.name!r}: " + "; ".join(wrong))
 
     @property
     def framework(self) -> str:
@@ -106,17 +95,26 @@ class Convention:
 
     @property
     def bias_forms(self) -> tuple[Bias, ...]:
-        """The bias forms that it can hold."""
+        """The bias forms that it can hold. A bias that is added at run time cannot be absent."""
         held = {tensor for slot in self.slots for tensor in slot.tensors if tensor.startswith("bias")}
         full: Bias = "double" if "bias_hh" in held else "single" if held else "none"
         droppable = all(slot.optional for slot in self.slots if slot.holds.startswith("bias"))
-        return ("none", full) if droppable and full != "none" else (full,)
+        return ("none", full) if droppable and full != "none" and not self.forget_bias else (full,)
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """What reading and writing does to the numbers beyond moving them."""
+        return ("flip update gate",) * (self.z == "takes") + ("fold forget bias",) * bool(self.forget_bias)
 
     def bias_of(self, names: Mapping[str, Any]) -> Bias:
         """The bias form of a layer whose arrays have these names."""
         biases = [slot for slot in self.slots if slot.holds.startswith("bias")]
         present = [self.array_name(slot, 0, 0) in names for slot in biases]
-        return self.bias_forms[-1] if any(present) else "none"
+        return self.bias_forms[-1] if any(present) or self.forget_bias else "none"
+
+    def gates_in(self, slot: Slot) -> list[str]:
+        """The canonical letters of the gates in a slot, in its own order; none for a projection."""
+        return [] if slot.holds == "weight_hr" else [self._canonical(letter) for letter in slot.gates or self.gates]
 
     def array_name(self, slot: Slot, layer: int, direction: int) -> str:
         """The name of a slot's array at one layer and direction."""
@@ -137,7 +135,7 @@ class Convention:
             raise LayoutError(f"{self.name}: no {', '.join(missing)} among {sorted(arrays)}")
         for slot in slots * 2:  # the second pass uses what the first found out
             name = self.array_name(slot, 0, 0)
-            counts = {"d": num_directions, "l": 1, "g": len(self._gates_in(slot)), "b": len(slot.tensors)}
+            counts = {"d": num_directions, "l": 1, "g": len(self.gates_in(slot)), "b": len(slot.tensors)}
             feature = {"weight_ih": "x", "weight_hh": "s", "weight_ih weight_hh": "x+s"}.get(slot.holds, "")
             start = {**counts, **{to: known[k] for to, k in (("o", "o"), ("p", "s"), ("i", feature)) if k in known}}
             try:
@@ -171,7 +169,7 @@ class Convention:
                 continue
             try:
                 array = np.asarray(arrays[name])
-                for place, rows in slot.take(array, spec, layer, direction, self._gates_in(slot)):
+                for place, rows in slot.take(array, spec, layer, direction, self.gates_in(slot)):
                     blocks.setdefault(place, {}).update(rows)
             except LayoutError as error:
                 wrong.append(f"{name}: {error}")
@@ -185,16 +183,12 @@ class Convention:
         arrays = {}
         for slot, layer, direction in self._places(spec):
             if set(slot.tensors) <= spec.tensor_shapes(layer).keys():
-                array = slot.give(turned, spec, layer, direction, self._gates_in(slot))
+                array = slot.give(turned, spec, layer, direction, self.gates_in(slot))
                 arrays[self.array_name(slot, layer, direction)] = array
         return arrays
 
     def _canonical(self, letter: str) -> str:
         return self.letters.get(letter, letter)
-
-    def _gates_in(self, slot: Slot) -> list[str]:
-        """The canonical letters of the gates in a slot, in its own order."""
-        return [] if slot.holds == "weight_hr" else [self._canonical(letter) for letter in slot.gates or self.gates]
 
     def _places(self, spec: RNNSpec) -> Iterator[tuple[Slot, int, int]]:
         for layer, direction, _ in spec.positions():
@@ -207,6 +201,9 @@ class Convention:
         for layer, direction, suffix in spec.positions():
             for name, shape in spec.tensor_shapes(layer).items():
                 have = blocks.get((name, layer, direction), {})
+                if not have and self.forget_bias and name.startswith("bias"):
+                    canonical[name + suffix] = np.zeros(shape, next(iter(canonical.values())).dtype)
+                    continue
                 order = gate_order(name, self.cell) or ("",)
                 if missing := [gate for gate in order if gate not in have]:
                     wrong.append(f"nothing holds {name}{suffix}" + (f", gates {''.join(missing)}" if have else ""))

@@ -1,0 +1,163 @@
+"""Every framework's own layer, filled with arrays in the layout of one of its rows, and run: what judges the rows.
+
+States go in and come out in the framework's own order. Nothing here reads a row's facts but its names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rnnbridge.convention import Convention
+from rnnbridge.reference import forward
+from rnnbridge.spec import RNNSpec
+from tests.samples import H, I
+
+Array = np.ndarray
+Arrays = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row's layer to be run: x [T, N, I], states [L*D, N, .] in the framework's order, lengths [N] or None."""
+
+    row: Convention
+    spec: RNNSpec
+    arrays: Arrays
+    x: Array
+    states: Sequence[Array]
+    lengths: Array | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """y [T, N, .], and the final states [L*D, N, .] in the framework's order."""
+
+    y: Array
+    states: list[Array]
+
+
+@dataclass(frozen=True)
+class RowJudge:
+    """A framework: what its layers are beyond one layer in one direction, and how one is run."""
+
+    most: Callable[[Convention], dict[str, Any]]
+    run: Callable[[Task], Answer]
+
+
+def _pytorch_most(row: Convention) -> dict[str, Any]:
+    both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
+    return both | ({"proj_size": 2} if row.layer == "LSTM" else {})
+
+
+def in_pytorch(task: Task) -> Answer:
+    """The arrays are loaded as the module's state_dict; the module runs."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: its rows go unjudged")
+    spec, cell = task.spec, task.row.layer.endswith("Cell")
+    more = {} if cell else {"num_layers": spec.num_layers, "bidirectional": spec.num_directions == 2}
+    more |= {"proj_size": spec.proj_size} if spec.proj_size else {}
+    warnings.filterwarnings("ignore", "LSTM with projections")  # torch says that it takes its slower path
+    module = getattr(torch.nn, task.row.layer)(I, H, **more).requires_grad_(False)
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in task.arrays.items()})
+    states = [torch.from_numpy(state) for state in task.states]
+    if cell:
+        return _cell_in_pytorch(module, torch.from_numpy(task.x), [state[0] for state in states])
+    x, rnn = torch.from_numpy(task.x), torch.nn.utils.rnn
+    if task.lengths is not None:
+        x = rnn.pack_padded_sequence(x, torch.from_numpy(task.lengths), enforce_sorted=False)
+    y, final = module(x, tuple(states) if len(states) > 1 else states[0])
+    y = y if task.lengths is None else rnn.pad_packed_sequence(y, total_length=len(task.x))[0]
+    return Answer(y.numpy(), [state.numpy() for state in (final if len(states) > 1 else [final])])
+
+
+def _cell_in_pytorch(cell: Any, x: Any, states: list[Any]) -> Answer:
+    y = []
+    for step in x:
+        final = cell(step, tuple(states) if len(states) > 1 else states[0])
+        states = list(final) if len(states) > 1 else [final]
+        y.append(states[0].numpy())
+    return Answer(np.stack(y), [state.numpy()[None] for state in states])
+
+
+def in_onnxruntime(task: Task) -> Answer:
+    """One node around the arrays, run by ONNX Runtime."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: its rows go unjudged")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: ONNX's rows go unjudged")
+    spec = task.spec
+    held = dict(task.arrays) | {f"state{index}": state for index, state in enumerate(task.states)}
+    held |= {} if task.lengths is None else {"lengths": task.lengths.astype(np.int32)}
+    lstm = ["state1", "P" if "P" in held else ""] if spec.cell == "lstm" else []
+    names = ["X", "W", "R", "B", "lengths" if "lengths" in held else "", "state0", *lstm]
+    attributes = {"linear_before_reset": 1} if spec.reset == "after" else {}
+    outputs = ["Y", *(f"final{index}" for index in range(len(task.states)))]
+    node = onnx.helper.make_node(task.row.layer, names, outputs, direction=spec.direction, hidden_size=H, **attributes)
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node], "judge", [value("X", 1, ["T", "N", I])], [value(name, 1, None) for name in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in held.items()],
+    )  # fmt: skip
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 14)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    y, *states = session.run(None, {"X": task.x})  # y [T, D, N, H]
+    return Answer(np.concatenate([y[:, d] for d in range(spec.num_directions)], axis=-1), states)
+
+
+def in_keras(task: Task) -> Answer:
+    """Keras 3 for its own rows; tf_keras for older ones, whose loader converts the arrays of other layers.
+
+    A layer of each direction runs by itself.
+    """
+    version = task.row.layer.partition("@")[2] or "2"
+    package = "keras" if version == "3" else "tf_keras"
+    keras = pytest.importorskip(package, reason=f"{package} is not installed: its rows go unjudged")
+    tensor = importlib.import_module("tensorflow").constant
+    kind = {"lstm": "LSTM", "gru": "GRU", "rnn": "SimpleRNN"}[task.spec.cell]
+    form = {"reset_after": task.spec.reset == "after"} if task.spec.reset else {}
+    mask = None if task.lengths is None else tensor(np.arange(len(task.x)) < task.lengths[:, None])
+    outputs, finals = [], []
+    for direction in range(task.spec.num_directions):
+        backwards = direction == 1
+        layer = getattr(keras.layers, kind)(H, return_sequences=True, return_state=True, go_backwards=backwards, **form)
+        layer.build((task.x.shape[1], None, I))
+        arrays = [task.arrays[task.row.array_name(slot, 0, direction)] for slot in task.row.slots]
+        layer.set_weights(arrays if version == "3" else _converted(layer, arrays, version))
+        states = [tensor(state[direction]) for state in task.states]
+        y, *final = layer(tensor(task.x.transpose(1, 0, 2)), initial_state=states, mask=mask)
+        outputs.append(np.asarray(y).transpose(1, 0, 2)[:: -1 if backwards else 1])
+        finals.append([np.asarray(state) for state in final])
+    return Answer(np.concatenate(outputs, axis=-1), [np.stack(each) for each in zip(*finals, strict=True)])
+
+
+def _converted(layer: Any, arrays: list[Array], version: str) -> list[Array]:
+    from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
+
+    return preprocess_weights_for_loading(layer, arrays, "1" if version == "1" else "2.3.1", "tensorflow")
+
+
+def in_npz(task: Task) -> Answer:
+    """Our own format is the canonical form itself, so the arrays are canonical ones and the reference runs them."""
+    y, *states = forward(task.spec, task.arrays, task.x, *task.states, lengths=task.lengths)
+    return Answer(y, [state for state in states if state is not None])
+
+
+JUDGES: dict[str, RowJudge] = {
+    "pytorch": RowJudge(_pytorch_most, in_pytorch),
+    "onnx": RowJudge(
+        lambda row: {"direction": "bidirectional", **({"peephole": True} if row.cell == "lstm" else {})}, in_onnxruntime
+    ),
+    "keras": RowJudge(lambda row: {"direction": "bidirectional"}, in_keras),
+    "npz": RowJudge(
+        lambda row: {
+            "direction": "bidirectional",
+            "num_layers": 2,
+            **({"proj_size": 2, "peephole": True} if row.cell == "lstm" else {}),
+        },
+        in_npz,
+    ),
+}
