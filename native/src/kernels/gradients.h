@@ -110,21 +110,39 @@ RNB_NOINLINE void rnn_slopes(const GradientArgs<T>& g, F f) {
   });
 }
 
-// Sixteen rows at a time: a cache line of each, and of each row of `out`.
+// Up to a panel's width of rows, none of them NULL: a cache line of each becomes one of each row of `out`.
+template <class T>
+RNB_INLINE void transpose_lines(const T* const* rows, int64_t first, int64_t last, T* out,
+                                int64_t out_stride) {
+  const T* row[kPanel<T>];
+  for (int k = 0; k < kPanel<T>; ++k) row[k] = rows[k];
+  for (int64_t i = first; i < last; ++i) {
+    RNB_UNROLL(4)
+    for (int step = 0; step < kPanelSteps; ++step) {
+      Vec<T> column;
+      RNB_UNROLL(16)
+      for (int lane = 0; lane < kLanes<T>; ++lane) column[lane] = row[step * kLanes<T> + lane][i];
+      store(out + i * out_stride + step * kLanes<T>, column);
+    }
+  }
+}
+
 template <class T>
 void transpose(const TransposeArgs<T>& a) {
-  constexpr int64_t kBlock = 16;
-  for (int64_t k = 0; k < a.count; k += kBlock) {
-    const int64_t end = a.count - k < kBlock ? a.count : k + kBlock;
-    for (int64_t i0 = 0; i0 < a.size; i0 += kBlock) {
-      const int64_t i1 = a.size - i0 < kBlock ? a.size : i0 + kBlock;
-      for (int64_t row = k; row < end; ++row) {
-        const T* from = a.rows[row];
-        T* to = a.out + row;
-        if (from)
-          for (int64_t i = i0; i < i1; ++i) to[i * a.out_stride] = from[i];
-        else
-          for (int64_t i = i0; i < i1; ++i) to[i * a.out_stride] = T(0);
+  for (int64_t k = 0; k < a.count; k += kPanel<T>) {
+    const int64_t count = a.count - k < kPanel<T> ? a.count - k : kPanel<T>;
+    bool whole = count == kPanel<T>;
+    for (int64_t row = k; row < k + count; ++row) whole = whole && a.rows[row];
+    for (int64_t first = 0; first < a.size; first += kPanel<T>) {
+      const int64_t last = a.size - first < kPanel<T> ? a.size : first + kPanel<T>;
+      if (whole) {
+        // The rows are too short and too many for the hardware to foresee.
+        for (int64_t row = k; row < k + count && last < a.size; ++row) __builtin_prefetch(a.rows[row] + last);
+        transpose_lines(a.rows + k, first, last, a.out + k, a.out_stride);
+      } else {
+        for (int64_t row = k; row < k + count; ++row)
+          for (int64_t i = first; i < last; ++i)
+            a.out[i * a.out_stride + row] = a.rows[row] ? a.rows[row][i] : T(0);
       }
     }
   }

@@ -120,11 +120,12 @@ void rnn_gradients(const GradientArgs<T>& g) {
     rnn_slopes(g, AnyActivation{g.activations[0]});
 }
 
-// Blocks of rows whose kBlockK columns of A stay in half of an L2 cache.
+// Blocks of rows whose kBlockK columns of A stay in about half of an L2 cache.
 template <class T>
 void product(const ProductArgs<T>& a) {
-  constexpr int64_t kRows = 245760 / (kBlockK * int64_t(sizeof(T)));
-  for (int64_t row = 0; row < a.rows; row += kRows) {
+  constexpr int64_t kLimit = 262144 / (kBlockK * int64_t(sizeof(T)));
+  const int64_t blocks = (a.rows + kLimit - 1) / kLimit, block = blocks ? (a.rows + blocks - 1) / blocks : 0;
+  for (int64_t row = 0; row < a.rows; row += block) {
     Panels<T> p;
     p.b = a.b;
     p.b_stride = a.b_stride;
@@ -134,7 +135,7 @@ void product(const ProductArgs<T>& a) {
     p.places = nullptr;
     p.bias = nullptr;
     p.count = int(a.panels);
-    product(Strided<T>{a.a + row * a.a_stride, a.a_stride}, a.rows - row < kRows ? a.rows - row : kRows, a.k,
+    product(Strided<T>{a.a + row * a.a_stride, a.a_stride}, a.rows - row < block ? a.rows - row : block, a.k,
             p);
   }
 }
