@@ -77,14 +77,20 @@ def corners() -> dict[str, Problem]:
 CORNERS = corners()
 
 
-def judged(problem: Problem) -> None:
+def judged_gradients(problem: Problem) -> dict[str, np.ndarray]:
+    """Judges the gradients and gives the outputs."""
     net = problem.layer()
     y, state, tape = problem.forward(net)
     grads = problem.backward(net, tape)
     judge(by_name(grads), problem.exact(), problem.exact(np.float32), problem.dtype)
+    return outputs_by_name(y, state)
+
+
+def judged(problem: Problem) -> None:
+    outputs = judged_gradients(problem)
     exact = problem.exact_outputs()
     rough = {name: one.astype(np.float32) for name, one in exact.items()}
-    judge(outputs_by_name(y, state), exact, rough, problem.dtype)
+    judge(outputs, exact, rough, problem.dtype)
 
 
 @pytest.mark.parametrize("name", CORNERS)
@@ -108,7 +114,7 @@ def test_every_activation_that_can_be_trained_in_every_slot(name: str, dtype: st
         "rnn_tanh": [(one,)],
     }.items():
         for activations in slots:  # in two steps: an exponential that is fed back leaves the range of a float in a few
-            judged(
+            judged_gradients(
                 Problem(spec_of(cell, hidden_size=17, activations=activations), 2, 3, dtype, recompute=cell == "lstm")
             )
 
