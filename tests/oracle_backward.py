@@ -61,33 +61,35 @@ ACTIVATIONS = {
 
 
 def value(one, v):
-    return ACTIVATIONS[one.name][0](one, v)
+    return ACTIVATIONS[one.name][0](one, v).astype(v.dtype)
 
 
 def slope(one, v):
-    return ACTIVATIONS[one.name][1](one, v)
+    return ACTIVATIONS[one.name][1](one, v).astype(v.dtype)
 
 
-def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, dhn=None, dcn=None):
+def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, dhn=None, dcn=None, dtype=np.float64):
     """Gradients of sum(y dy) + sum(h dhn) + sum(c dcn), where any of the three may be None.
 
     x [T, N, I], h0 and c0 [L*D, N, H], lengths [N] or None, masks as in tests.oracle.run, dy [T, N, .], dhn and dcn
-    [L*D, N, H] -> "x", "h0", "c0" (LSTM only) and every weight's name, each in its own shape.
+    [L*D, N, H] -> "x", "h0", "c0" (LSTM only) and every weight's name, each in its own shape. In float32 it shows what
+    plain arithmetic is off, for tolerances.
     """
     steps, batch = x.shape[0], x.shape[1]
     lengths = [steps] * batch if lengths is None else [int(n) for n in lengths]
-    weights = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
+    weights = {name: np.asarray(array, dtype) for name, array in arrays.items()}
     grads = {name: np.zeros_like(array) for name, array in weights.items()}
-    dx = np.zeros(x.shape)
-    start = {"h": np.array(h0, np.float64), "c": np.array(h0 if c0 is None else c0, np.float64)}
-    final = {key: np.zeros(start[key].shape) if d is None else np.array(d, np.float64)
-             for key, d in (("h", dhn), ("c", dcn))}  # fmt: skip
-    dy = np.zeros((steps, batch, spec.output_size)) if dy is None else np.asarray(dy, np.float64)
+    dx = np.zeros(x.shape, dtype)
+    start = {"h": np.array(h0, dtype), "c": np.array(h0 if c0 is None else c0, dtype)}
+    final = {key: np.zeros_like(start[key]) if d is None else np.array(d, dtype) for key, d in (("h", dhn), ("c", dcn))}
+    dy = np.zeros((steps, batch, spec.output_size), dtype) if dy is None else np.asarray(dy, dtype)
     if spec.output_order == "processing":
         dy = dy[::-1]
     for n in range(batch):
-        mask = [None] * spec.num_layers if masks is None else [np.asarray(m)[: lengths[n], n] for m in masks] + [None]
-        sequence, kept = np.asarray(x[: lengths[n], n], np.float64), []
+        mask = [None] * spec.num_layers
+        if masks is not None:
+            mask[:-1] = [np.asarray(one, dtype)[: lengths[n], n] for one in masks]
+        sequence, kept = np.asarray(x[: lengths[n], n], dtype), []
         for layer in range(spec.num_layers):
             runs = [run_direction(spec, weights, layer, direction, sequence, start, n)
                     for direction in range(spec.num_directions)]  # fmt: skip
@@ -100,7 +102,7 @@ def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, d
             d_sequence = d_sequence if mask[layer] is None else d_sequence * mask[layer]
             sequence, runs = kept[layer]
             outputs = [np.array([saved["h_new"] for saved in run]).reshape(len(run), spec.hidden_size) for run in runs]
-            below = np.zeros(sequence.shape)
+            below = np.zeros(sequence.shape, dtype)
             for direction, (run, d_out) in enumerate(zip(runs, unmerged(spec.merge, outputs, d_sequence), strict=True)):
                 below += walk_back(spec, weights, grads, layer, direction, sequence, run, d_out, final, n)
             d_sequence = below
@@ -138,7 +140,7 @@ def run_direction(spec, weights, layer, direction, sequence, start, n):
 
 def step(spec, rows, x, h, c):
     """One step of one cell, with everything that its derivative needs, by name."""
-    zero = np.zeros(spec.hidden_size)
+    zero = np.zeros(spec.hidden_size, x.dtype)
 
     def bias(name, gate):
         return rows[name][gate] if name in rows else zero
@@ -171,7 +173,7 @@ def walk_back(spec, weights, grads, layer, direction, sequence, run, d_out, fina
     rows, into = gate_rows(spec, weights, layer, direction), gate_rows(spec, grads, layer, direction)
     state = layer * spec.num_directions + direction
     dh, dc = final["h"][state, n], final["c"][state, n]
-    below = np.zeros(sequence.shape)
+    below = np.zeros_like(sequence)
     for t in reversed(in_order(spec, direction, len(sequence))):
         d_ih, d_hh, seen, dh, dc = step_back(spec, rows, run[t], dh + d_out[t], dc)
         for gate in ROWS[spec.cell]:

@@ -64,7 +64,7 @@ def packed_with(folder: Path, **orders: str) -> list[str]:
         text = text.replace(f'"{GATES[cell]}"', f'"{order}"')
     header.write_text(text)
     (folder / "src" / "print.cpp").write_text(PROGRAM)
-    sources = [str(folder / "src" / name) for name in ("print.cpp", "pack.cpp", "plan.cpp", "spec.cpp", "training.cpp", "tape.cpp")]
+    sources = [str(folder / "src" / f"{name}.cpp") for name in ("print", "pack", "plan", "spec", "training", "tape")]
     assert CXX
     subprocess.run([CXX, "-std=c++17", *sources, "-o", str(folder / "print")], check=True)
     return subprocess.run([folder / "print"], check=True, capture_output=True, text=True).stdout.split()
