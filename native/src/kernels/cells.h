@@ -37,7 +37,6 @@ RNB_INLINE void step(const StepArgs<T>& s, const T* h, int weight_panels, int fi
       p.c = s.pre + u * s.unit_stride + row * pre_row + first_slot * kPanel<T>;
       p.c_stride = panels == 1 ? s.unit_stride : kPanel<T>;
       p.row_stride = pre_row;
-      p.places = nullptr;
       p.bias = nullptr;
       p.count = panels == 1 ? int(count) : panels;
       product(state, rows, s.hidden_size, p);
@@ -59,9 +58,9 @@ RNB_INLINE void store_slots(T* pre, int lane, Vectors... vectors) {
   ((store(at, vectors), at += kPanel<T>), ...);
 }
 
-template <class T, class F, class G, class Hidden>
+template <bool keep, class T, class F, class G, class Hidden>
 RNB_NOINLINE void lstm_step(const StepArgs<T>& s, F f, G g, Hidden hidden) {
-  step(s, s.h, 4, 0, 4, 4, 0, [&, keep = s.keep](int64_t u, int64_t row, T* pre) {
+  step(s, s.h, 4, 0, 4, 4, 0, [&](int64_t u, int64_t row, T* pre) {
     const int64_t at = row * s.stride + u * kPanel<T>, c_at = row * s.c_stride + u * kPanel<T>;
     for (int j = 0; j < kPanel<T>; j += kLanes<T>) {
       const Vec<T> input = f.template apply<T>(slot(pre, 0, j)),
@@ -71,7 +70,7 @@ RNB_NOINLINE void lstm_step(const StepArgs<T>& s, F f, G g, Hidden hidden) {
       const Vec<T> c = forget * load(s.c + c_at + j) + input * candidate;
       store(s.c_next + c_at + j, c);
       store(s.h_next + at + j, output * hidden.template apply<T>(c));
-      if (keep) store_slots<T>(pre, j, input, forget, candidate, output);
+      if constexpr (keep) store_slots<T>(pre, j, input, forget, candidate, output);
     }
   });
 }

@@ -1,5 +1,5 @@
-// The micro-kernel: C[M, panels] += A[M, K] * packed panels[K]. Rows of A are found through an accessor, so
-// that they may lie anywhere.
+// The micro-kernel: C[M, panels] += A[M, K] * packed panels[K]. Rows of A, and the places of C that they give,
+// are found through an accessor, so that they may lie anywhere.
 //
 // Every element of C is one chain of multiply-adds in ascending k that starts from what C (or the bias)
 // holds. No tile height, tile width, K block or split into calls changes it, which is what makes results
@@ -21,17 +21,19 @@ struct Strided {
   const T* base;
   int64_t stride;
   RNB_INLINE const T* operator()(int64_t row) const { return base + row * stride; }
+  RNB_INLINE int64_t place(int64_t row) const { return row; }
 };
 
 template <class T>
 struct Gathered {
   const T* const* pointers;
+  const int64_t* places;
   RNB_INLINE const T* operator()(int64_t row) const { return pointers[row]; }
+  RNB_INLINE int64_t place(int64_t row) const { return places[row]; }
 };
 
 // Neighbouring panels: weights are `b_stride` elements apart, the columns of C `c_stride`; rows of C
-// `row_stride`, in the order of `places` if it is not NULL. A bias is contiguous over panels and replaces C's
-// first contents; NULL keeps them.
+// `row_stride`. A bias is contiguous over panels and replaces C's first contents; NULL keeps them.
 template <class T>
 struct Panels {
   const T* b;
@@ -39,7 +41,6 @@ struct Panels {
   T* c;
   int64_t c_stride;
   int64_t row_stride;
-  const int64_t* places;
   const T* bias;
   int count;
 };
@@ -55,8 +56,7 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
   const T* b = p.b + panel * p.b_stride + column;
   T* c[MR];
   RNB_UNROLL(8)
-  for (int i = 0; i < MR; ++i)
-    c[i] = p.c + (p.places ? p.places[row + i] : row + i) * p.row_stride + panel * p.c_stride + column;
+  for (int i = 0; i < MR; ++i) c[i] = p.c + rows.place(row + i) * p.row_stride + panel * p.c_stride + column;
   const T* bias = p.bias && k0 == 0 ? p.bias + panel * kPanel<T> + column : nullptr;
   const int64_t init_panel = bias ? kPanel<T> : p.c_stride;
 

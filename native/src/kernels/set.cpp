@@ -10,7 +10,7 @@ namespace {
 
 template <class T>
 void input(const InputArgs<T>& a) {
-  const Gathered<T> rows{a.x};
+  const Gathered<T> rows{a.x, a.places};
   const int64_t panel_size = a.size * kPanel<T>, pre_row = a.slots * kPanel<T>;
   const bool single = a.slots == 1;  // then neighbouring unit blocks are neighbouring panels
   const int64_t together = single ? 4 : 1;
@@ -22,7 +22,6 @@ void input(const InputArgs<T>& a) {
     p.c = a.pre + u * a.unit_stride;
     p.c_stride = single ? a.unit_stride : kPanel<T>;
     p.row_stride = pre_row;
-    p.places = a.places;
     p.bias = a.bias + u * pre_row;
     p.count = single ? int(count) : a.panels;
     product(rows, a.rows, a.size, p);
@@ -33,13 +32,19 @@ void input(const InputArgs<T>& a) {
 
 bool is(const Activation& a, int32_t code) { return a.code == code; }
 
-template <class T>
-void lstm(const StepArgs<T>& s) {
+// Two functions, so that the one that keeps nothing need not hold its gates in registers.
+template <bool keep, class T>
+void lstm_of(const StepArgs<T>& s) {
   const Activation* a = s.activations;
   if (is(a[0], RNB_ACTIVATION_SIGMOID) && is(a[1], RNB_ACTIVATION_TANH) && is(a[2], RNB_ACTIVATION_TANH))
-    lstm_step(s, Sigmoid{}, Tanh{}, Tanh{});
+    lstm_step<keep>(s, Sigmoid{}, Tanh{}, Tanh{});
   else
-    lstm_step(s, AnyActivation{a[0]}, AnyActivation{a[1]}, AnyActivation{a[2]});
+    lstm_step<keep>(s, AnyActivation{a[0]}, AnyActivation{a[1]}, AnyActivation{a[2]});
+}
+
+template <class T>
+void lstm(const StepArgs<T>& s) {
+  s.keep ? lstm_of<true>(s) : lstm_of<false>(s);
 }
 
 template <class T>
@@ -132,7 +137,6 @@ void product(const ProductArgs<T>& a) {
     p.c = a.c + row * a.row_stride;
     p.c_stride = a.c_stride;
     p.row_stride = a.row_stride;
-    p.places = nullptr;
     p.bias = nullptr;
     p.count = int(a.panels);
     product(Strided<T>{a.a + row * a.a_stride, a.a_stride}, a.rows - row < block ? a.rows - row : block, a.k,
