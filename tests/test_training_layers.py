@@ -237,14 +237,26 @@ def test_weights_that_were_written_to_refuse_the_tape() -> None:
     before = net.weights["bias_ih_l1"].copy()
     net.weights["bias_ih_l1"][2] += 0.5
     for _ in range(2):
-        with pytest.raises(rb.ArgumentError, match=r"weights"):
+        with pytest.raises(rb.ArgumentError, match="the weights were replaced, run the forward again"):
             problem.backward(net, tape)
     fresh = problem.forward(net)[2]
     problem.backward(net, fresh)
     net.weights["bias_ih_l1"][...] = before
-    with pytest.raises(rb.ArgumentError, match="weights"):
+    with pytest.raises(rb.ArgumentError, match="the weights were replaced"):
         problem.backward(net, second)
     assert same_bits(by_name(problem.backward(net, problem.forward(net)[2])), wanted)
+
+
+def test_a_gradient_step_in_place() -> None:
+    problem = problem_of()
+    net = problem.layer()
+    before = {name: array.copy() for name, array in net.weights.items()}
+    for name, grad in problem.backward(net, problem.forward(net)[2]).weights.items():
+        net.weights[name] -= 0.5 * grad
+        assert np.array_equal(net.weights[name], before[name] - np.float32(0.5) * grad)
+    for name in ("bias_ih_l0", "bias_ih_l7"):
+        with pytest.raises(TypeError, match="written to, not replaced"):
+            net.weights[name] = before["bias_ih_l0"]
 
 
 def test_a_frozen_layer_trains_its_inputs() -> None:

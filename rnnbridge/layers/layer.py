@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.arguments import State, read_dropout, read_sequence, read_state
 from rnnbridge.layers.gradients import ALL, Gradients
 from rnnbridge.layers.packed import Packed, read_packed
-from rnnbridge.layers.parameters import Parameters
+from rnnbridge.layers.parameters import InPlace, Parameters
 from rnnbridge.layers.sequences import Sequences
 from rnnbridge.layers.stream import Stream
 from rnnbridge.layers.tape import Tape
@@ -55,9 +54,9 @@ class Layer:
         self._planned: tuple[Any, Plan | None] = (None, None)
 
     @property
-    def weights(self) -> Mapping[str, Array]:
+    def weights(self) -> InPlace:
         """Name -> array, PyTorch's names and shapes (`RNNWeights`). Writable in place until `freeze`."""
-        return MappingProxyType(self._parameters.arrays)
+        return InPlace(self._parameters.arrays)
 
     @property
     def frozen(self) -> bool:

@@ -6,7 +6,7 @@ Knows plans, no sequences.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,29 @@ from rnnbridge.engine import Plan, aligned_empty, borrowed
 from rnnbridge.weights import RNNWeights
 
 Array = NDArray[Any]
+
+
+class InPlace(Mapping[str, Array]):
+    """Name -> array: the arrays are written to, never replaced. `weights[name] -= step` writes to one."""
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        if name not in self._arrays or array is not self._arrays[name]:
+            raise TypeError(f"a layer's arrays are written to, not replaced: weights[{name!r}][...] = new")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return repr(self._arrays)
 
 
 class Parameters:
