@@ -263,8 +263,23 @@ def test_a_frozen_layer_trains_its_inputs() -> None:
     problem = problem_of()
     net = problem.layer()
     wanted = by_name(problem.backward(net, problem.forward(net)[2]))
+    tape = problem.forward(net)[2]
     net.freeze()
+    assert same_bits(by_name(problem.backward(net, tape)), wanted)
     assert same_bits(by_name(problem.backward(net, problem.forward(net)[2])), wanted)
+
+
+def test_weights_that_were_written_to_and_then_frozen() -> None:
+    problem = problem_of()
+    net = problem.layer()
+    tape = problem.forward(net)[2]
+    net.weights["bias_ih_l1"][2] += 0.5
+    net.freeze()
+    with pytest.raises(rb.ArgumentError, match="the weights were replaced"):
+        problem.backward(net, tape)
+    assert np.array_equal(
+        problem.forward(net)[0], net(problem.given["x"], problem.pair("h0", "c0"), problem.steps())[0]
+    )
 
 
 def test_the_tape_is_small_where_backward_computes_again() -> None:

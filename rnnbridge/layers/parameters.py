@@ -55,8 +55,8 @@ class Parameters:
         self.packed: Array | None = None
         self._plan = Plan(self.spec, T=1, N=1, dtype=self.dtype)
         self._training_plan: Plan | None = None
-        self._trained: Array | None = None
-        self._generation = 0
+        self._latest: tuple[Array, int] | None = None
+        self._frozen: dict[str, tuple[Array, int]] = {}
 
     def freeze(self) -> None:
         """Make the arrays read-only and pack them once."""
@@ -79,22 +79,22 @@ class Parameters:
             yield self._plan.pack(self.arrays, out=scratch)
 
     def trained(self) -> tuple[Array, int]:
-        """The packed weights for one training call, forward or backward, and the number of their generation.
+        """The packed weights for one training call, forward or backward, and the number of their generation: another
+        one whenever the weights are other ones than at the last call."""
+        if self.packed is None:
+            self._latest = self._as_they_are()
+            return self._latest
+        if not self._frozen:
+            self._frozen.setdefault("trained", self._as_they_are())  # atomic: threads that come at once agree
+        return self._frozen["trained"]
 
-        The generation is another one whenever the weights are other ones than at the last call.
-        """
-        if self._training_plan is None:
-            self._training_plan = Plan(self.spec, T=1, N=1, training=True, dtype=self.dtype)
-        if self._trained is None or self.packed is None:
-            self._pack_for_training(self._training_plan)
-        assert self._trained is not None
-        return self._trained, self._generation
-
-    def _pack_for_training(self, plan: Plan) -> None:
+    def _as_they_are(self) -> tuple[Array, int]:
+        plan = self._training_plan = self._training_plan or Plan(self.spec, T=1, N=1, training=True, dtype=self.dtype)
         with borrowed(plan.packed_nbytes) as (scratch,):
             plan.pack(self.arrays, out=scratch)
-            if self._trained is None or not np.array_equal(scratch.view(np.uint64), self._trained.view(np.uint64)):
-                # Not over the old ones: another thread's call may still read them.
-                self._trained = aligned_empty(plan.packed_nbytes)
-                self._trained[:] = scratch
-                self._generation += 1
+            before, generation = self._latest or (None, 0)
+            if before is not None and np.array_equal(scratch.view(np.uint64), before.view(np.uint64)):
+                return before, generation
+            packed = aligned_empty(plan.packed_nbytes)
+            packed[:] = scratch
+            return packed, generation + 1
