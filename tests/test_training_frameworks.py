@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from tests.gradients import Arrays, Problem, by_name, judge, outputs_by_name
+from tests.gradients import Arrays, Problem, by_name, judge, outputs_by_name, same_bits
 from tests.samples import BIASES, spec_of
 
 IN_PYTORCH = ("lstm", "gru_after", "rnn_tanh", "rnn_relu")
@@ -61,6 +61,33 @@ def test_pytorchs_autograd_gives_the_same_gradients(name: str) -> None:
     judge(theirs, exact, rough, problem.dtype)
     judge(ours, exact, rough, problem.dtype)
     assert outputs.keys() == outputs_by_name(y, state).keys()
+
+
+def test_pytorchs_tensors_and_packed_sequences_are_taken_as_they_are() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    spec = spec_of("lstm", hidden_size=17, num_layers=2, direction="bidirectional")
+    problem = Problem(spec, 11, 5, lengths="mixed")
+    net, tensors = problem.layer(), {name: torch.tensor(array) for name, array in problem.given.items()}
+    y, state, tape = problem.forward(net)
+    wanted = by_name(problem.backward(net, tape))
+    initial, lengths = (tensors["h0"], tensors["c0"]), torch.tensor(problem.steps())
+    same, _, tape = net.forward(tensors["x"], initial, lengths, training=True)
+    assert np.array_equal(same, y)
+    assert tape.arrays["x"].ctypes.data == tensors["x"].data_ptr()
+    dstate = (tensors["dhn"], tensors["dcn"])
+    assert same_bits(by_name(net.backward(tape, tensors["dy"], dstate)), wanted)
+
+    packed = torch.nn.utils.rnn.pack_padded_sequence(tensors["x"], lengths, enforce_sorted=False)
+    rows, final, tape = net.forward(packed, initial, training=True)
+    again = torch.nn.utils.rnn.PackedSequence(torch.tensor(rows.data), *rows[1:])
+    padded, _ = torch.nn.utils.rnn.pad_packed_sequence(again, total_length=problem.T)
+    assert np.array_equal(padded.numpy(), y)
+    assert all(np.array_equal(one, other) for one, other in zip(final, state, strict=True))
+    dy = torch.nn.utils.rnn.pack_padded_sequence(tensors["dy"], lengths, enforce_sorted=False)
+    grads = net.backward(tape, dy, dstate)
+    assert same_bits(dict(grads.weights), {name: wanted[name] for name in net.weights})
+    with pytest.raises(rb.ArgumentError, match="x is a Tensor that gives no NumPy array"):
+        net(tensors["x"].requires_grad_())
 
 
 @pytest.mark.parametrize(("bias", "lengths"), [("single", "none"), ("none", "mixed"), ("single", "mixed")])
