@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rnnbridge.proof import judges, own
+from rnnbridge.proof.numbers import compare_weights
 from rnnbridge.proof.pairing import Pair, Run
 from rnnbridge.proof.report import Measurement
 from rnnbridge.proof.samples import SHORTER, Sample, samples_for
@@ -65,6 +66,7 @@ def compare(source: Side, target: Side, pairs: tuple[Pair, ...], seed: int, time
         findings.notices += _blunt(truth)
         for file, run in (("source", truth.pair.source), ("target", truth.pair.target)):
             _run_own(findings, truth, file, run)
+        _compare_weights(findings, truth.pair)
     _run_judges(findings, truths, (source, target), time_limit)
     findings.measurements.sort(key=lambda one: [str(pair.source) for pair in pairs].index(one.layer))
     findings.judges = list(dict.fromkeys(findings.judges))
@@ -103,6 +105,14 @@ def _run_own(findings: Findings, truth: _Truth, file: str, run: Run) -> None:
     if done.instead:
         findings.notices.append(done.instead)
     findings.measurements += _measure(truth, file, done.runner, dict(enumerate(done.outputs)))
+
+
+def _compare_weights(findings: Findings, pair: Pair) -> None:
+    found = compare_weights(str(pair.source), pair.source.weights, pair.target.weights)
+    if found is None:
+        findings.notices.append(f"{pair.source}: its weights have other arrays in the two files, so they were only run")
+    else:
+        findings.measurements.append(found)
 
 
 def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Side], time_limit: float) -> None:
