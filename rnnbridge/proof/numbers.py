@@ -5,6 +5,7 @@ Knows canonical weights; runs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,11 @@ def _unit_slope(spec: RNNSpec, name: str, array: NDArray[Any]) -> NDArray[Any]:
         for gate in gates
         if activation.name == "hard_sigmoid"
     }
-    return change_gates(array, name, spec.cell, {gate: lambda g, k=gate: g[k] * slopes[k] for gate in slopes})
+    return change_gates(array, name, spec.cell, {gate: _times(gate, slope) for gate, slope in slopes.items()})
+
+
+def _times(gate: str, factor: float) -> Callable[[Arrays], NDArray[Any]]:
+    return lambda rows: rows[gate] * factor
 
 
 def _relative(one: NDArray[Any], other: NDArray[Any]) -> float:
