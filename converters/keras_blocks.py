@@ -175,7 +175,7 @@ def _fits(unit: Recurrent, blocks: Sequence[Block]) -> bool:
 def units_of(config: Mapping[str, Any]) -> int | None:
     """H as a config says it; Keras 1 calls it output_dim."""
     units = config.get("units", config.get("output_dim"))
-    return units if isinstance(units, int) and not isinstance(units, bool) else None
+    return None if units is None else int(units)
 
 
 def _units(unit: Recurrent) -> str:

@@ -57,8 +57,9 @@ def read_layered(root: Group) -> LayeredFile:
     weights = root if root.names("layer_names") is not None else root.groups[WHOLE_MODEL]
     layers = tuple(_stored_layers(weights))
     # Keras 1 wrote no version; what Keras 2 and later write has it on the group of the weights, or on the root.
-    version = Version(str(weights.attrs.get("keras_version", root.attrs.get("keras_version", "1"))))
-    model = _model(root) if WHOLE_MODEL in root.groups and weights is not root else None
+    said = weights.attrs.get("keras_version", root.attrs.get("keras_version", "1"))
+    version = Version(said.decode() if isinstance(said, bytes) else str(said))  # bytes in a tree that is to be written
+    model = _model(root)
     found = _by_config(layers, model) if model is not None else _by_names(layers)
     return LayeredFile(version, layers, model, found)
 
@@ -81,12 +82,15 @@ def layered_tree(layers: Sequence[StoredLayer], version: Version) -> Group:
 
 def _model(root: Group) -> list[Layer] | None:
     text = root.attrs.get("model_config")
-    if not isinstance(text, str):
+    if text is None:
         return None
+    if not isinstance(text, str):
+        raise FormatError(f"its model_config is {text!r}, not a text")
     try:
-        return layers_of(json.loads(text))
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"its model_config cannot be read: {error}") from error
+    return layers_of(config)
 
 
 def _stored_layers(weights: Group) -> Iterator[StoredLayer]:

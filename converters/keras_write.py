@@ -32,7 +32,7 @@ from rnnbridge.converters.keras_model import snake_case, unique
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS, keras_class
 from rnnbridge.converters.keras_source import Carried, File, contents
 from rnnbridge.converters.keras_v3 import read_classed
-from rnnbridge.converters.keras_version import Version
+from rnnbridge.converters.keras_version import Version, asked_version
 from rnnbridge.errors import Incompatible
 from rnnbridge.files.hdf5 import Group, write_hdf5
 from rnnbridge.files.narrow import narrowed
@@ -98,14 +98,20 @@ def write_cudnn(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
 def _version(bundle: Bundle, settings: Settings, classed: bool) -> Version:
     """The version of Keras that the file is for: it decides which hard sigmoid a name means."""
     asked = settings.get("keras_version")
+    said = asked_version(asked) if asked is not None else _said_by_the_source(bundle)
     if classed:
         return Version(_VERSIONS[3])
-    if asked is not None or isinstance(bundle.carried, Carried):
-        said = Version(asked) if asked is not None else bundle.carried.file.version
+    if said is not None:
         return said if said.major >= 2 and said.text else Version(_VERSIONS[max(said.major, 2)])
     only_3 = {str(one) for slot in LAYER_ROWS[3][0].activations for one in slot} - set(LAYER_ROWS[2][0].activations[0])
     has = {str(one) for weights in bundle.layers.values() for one in weights.spec.activations}
     return Version(_VERSIONS[3 if has & only_3 else 2])
+
+
+def _said_by_the_source(bundle: Bundle) -> Version | None:
+    """The version of the Keras file that a bundle was read from, if there was one, and one that is read."""
+    found = bundle.carried.file.version if isinstance(bundle.carried, Carried) else None
+    return found if found is not None and found.is_read else None
 
 
 def _write(
