@@ -83,7 +83,7 @@ def test_verify_exits_0_only_if_the_numbers_are_the_same(source: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("convert", "SOURCE", "TMP/source.plain"), "--force"),
+        (("convert", "SOURCE", "TMP/source.plain", "--force"), "is the source itself"),
         (("convert", "SOURCE", "TMP/none/b.plain"), "none/b.plain: No such file or directory"),
         (("convert", "SOURCE", "TMP/b.full"), "No space left"),
         (("convert", "SOURCE", "TMP/b.xyz"), "known endings"),

@@ -154,7 +154,8 @@ def test_a_judge_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path
     install(monkeypatch, plain_format("plain", judges=(Judge("Nobody", "no_such_module", by_reference),)))
     report = verify(*pair(tmp_path))
     assert report
-    assert "read and run by rnnbridge alone; install Nobody to have Nobody judge it" in report.notices
+    for file in ("source", "target"):
+        assert f"the {file}: read and run by rnnbridge alone; install Nobody to have Nobody judge it" in report.notices
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from rnnbridge.cli.output import complain, show
 from rnnbridge.errors import VerificationError
 from rnnbridge.proof import conversion, verification
 from rnnbridge.proof.report import Report
+from rnnbridge.version import version_of
 
 _DONE, _DIFFERENT = 0, 1
 _Command = Callable[..., Any]
@@ -35,6 +36,7 @@ _SET = "What the file does not say; LAYER.KEY=VALUE for one layer. May be repeat
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version_of() or "unknown, not installed", prog_name="rnnbridge")
 def rnnbridge() -> None:
     """Trained recurrent weights between frameworks: exact or refused, always proven."""
 

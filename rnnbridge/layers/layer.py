@@ -47,8 +47,12 @@ class Layer:
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """Name -> array, PyTorch's names and shapes (`RNNWeights`). Writable in place until `freeze`."""
+        """Name -> array, PyTorch's names and shapes as in `RNNWeights`. Writable in place until `freeze`."""
         return MappingProxyType(self._weights)
+
+    def to_weights(self) -> RNNWeights:
+        """A copy of the weights as they are now, to be saved or converted: `rb.save(layer, path)` takes it so too."""
+        return RNNWeights(self.spec, self._weights, self.origin)
 
     @property
     def frozen(self) -> bool:

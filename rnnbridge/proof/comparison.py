@@ -129,8 +129,11 @@ def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Sid
         for number, truth in enumerate(truths):
             outputs = {index: got for (chain, index), got in verdict.outputs.items() if chain == number}
             findings.measurements += _measure(truth, side.file, who, outputs)
-    if not findings.judges:
-        findings.notices.append(_alone(sides))
+    findings.notices += [
+        _alone(side)
+        for side in sides
+        if not any(v.outputs for (s, _), v in zip(trials, verdicts, strict=True) if s is side)
+    ]
 
 
 def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:
@@ -144,10 +147,10 @@ def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:
         yield judges.Trial(judge, side.bundle.path, side.bundle.format, side.settings, chains)
 
 
-def _alone(sides: tuple[Side, Side]) -> str:
-    missing = {judge.name: None for side in sides for judge in judges.judges_of(side.bundle.format)[1]}
-    names = " or ".join(missing)
-    return "read and run by rnnbridge alone" + (f"; install {names} to have {names} judge it" if missing else "")
+def _alone(side: Side) -> str:
+    missing = " or ".join(dict.fromkeys(judge.name for judge in judges.judges_of(side.bundle.format)[1]))
+    cure = f"; install {missing} to have {missing} judge it" if missing else ""
+    return f"the {side.file}: read and run by rnnbridge alone{cure}"
 
 
 def _measure(truth: _Truth, file: str, runner: str, outputs: Mapping[int, Outputs]) -> Iterator[Measurement]:

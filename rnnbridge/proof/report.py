@@ -200,12 +200,16 @@ class Report:
             "rewrites": map(str, self.rewrites),
             "not converted": self.not_converted,
             "notices": self.notices,
-            "to paste": (one.constructor for one in self.layers if one.constructor),
+            "to paste": self._lines_to_paste(),
         }
         for title, lines in lists.items():
             if body := [indented(line, whole=title == "to paste") for line in lines]:
                 yield from (Text(title), *body, "")
         yield Text(self.summary, style="bold green" if self.ok else "bold red")
+
+    def _lines_to_paste(self) -> list[str]:
+        made = [(one.target, one.constructor) for one in self.layers if one.constructor]
+        return [line if len(made) == 1 else f"{target}: {line}" for target, line in made]
 
     @property
     def _largest(self) -> Measurement | None:
