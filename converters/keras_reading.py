@@ -28,7 +28,7 @@ _FORWARD = Default("false", "a weights-only file does not say it")
 _TANH = Default("tanh", "the default of every version of Keras")
 
 
-class Reader:
+class LayerReader:
     """Reads one recurrent layer, and keeps what decided the reading.
 
     Args:
@@ -149,9 +149,7 @@ class Reader:
         if asked not in LAYERS:
             raise ArgumentError(f"setting layer_class={asked!r}; it is one of {', '.join(LAYERS)}")
         if block.is_keras1 and asked != kind:
-            raise ArgumentError(
-                f"setting layer_class={asked!r}; the arrays, one per gate, are those of {kind} in Keras 1"
-            )
+            raise ArgumentError(f"setting layer_class={asked!r}; the arrays per gate are those of {kind} in Keras 1")
         self.evidence.append(f"layer_class={asked} was set")
         return asked
 
@@ -173,7 +171,7 @@ class Reader:
         if kind.startswith("CuDNN") and "bias" not in arrays:
             columns = 2 * block.arrays["recurrent_kernel"].shape[1]
             arrays |= {name: np.zeros(columns, np.float32) for name in bias_names(arrays)}
-        row = row_for(kind, reset, block.arrays, self.version.major)
+        row = row_for(kind, reset, block.is_keras1, self.version.major)
         sizes = row.sizes(arrays, 2 if direction == "bidirectional" else 1)
         self._check(row, config, sizes["hidden_size"], arrays)
         spec = RNNSpec(

@@ -109,22 +109,23 @@ def _keras1_rows() -> tuple[Convention, ...]:
 
 CUDNN_ROWS = _cudnn_rows()
 LAYER_ROWS: dict[int, tuple[Convention, ...]] = {version: _rows_of(version) for version in (2, 3)}
-CONVENTIONS: tuple[Convention, ...] = (*LAYER_ROWS[2], *LAYER_ROWS[3], *CUDNN_ROWS, *_keras1_rows())
+KERAS1_ROWS = _keras1_rows()
+CONVENTIONS: tuple[Convention, ...] = (*LAYER_ROWS[2], *LAYER_ROWS[3], *CUDNN_ROWS, *KERAS1_ROWS)
 _BY_NAME = {row.name: row for row in CONVENTIONS}
 
 
-def row_for(kind: str, reset: str | None, arrays: Mapping[str, Any], version: int) -> Convention:
+def row_for(kind: str, reset: str | None, per_gate: bool, version: int) -> Convention:
     """The row that a layer is read with.
 
     Args:
         kind: "LSTM", "GRU", "SimpleRNN", "CuDNNLSTM" or "CuDNNGRU".
         reset: "after" or "before" for a GRU.
-        arrays: its arrays by name; those of Keras 1 come one per gate.
+        per_gate: whether every gate has arrays of its own, as in Keras 1.
         version: the major version of Keras.
     """
     if kind.startswith("CuDNN"):
         return _BY_NAME[f"keras.{kind}"]
-    if any("_" in name and name.partition("_")[0].endswith(("W", "U")) for name in arrays):
+    if per_gate:
         return _BY_NAME[f"keras.{kind}@1"]
     form = f"(reset_after={reset == 'after'})" if kind == "GRU" else ""
     return _BY_NAME[f"keras.{kind}{form}@{max(version, 2)}"]
