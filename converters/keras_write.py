@@ -26,7 +26,7 @@ from rnnbridge.converters.keras_compose import (
     layered_from_classed,
 )
 from rnnbridge.converters.keras_constructor import constructor
-from rnnbridge.converters.keras_hdf5 import LayeredFile, StoredLayer, layered_tree, read_layered
+from rnnbridge.converters.keras_hdf5 import LayeredFile, LayerGroup, layered_tree, read_layered
 from rnnbridge.converters.keras_memory import ATTRIBUTE, Memory, note
 from rnnbridge.converters.keras_model import snake_case, unique
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS, keras_class
@@ -77,9 +77,9 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     Raises:
         Incompatible: a layer that Keras cannot hold, a model that the container cannot, or a whole model asked for.
     """
-    if path.name.endswith(".keras"):
+    if options.suffix == ".keras":
         raise Incompatible(f"{path.name} is not written", [_NO_ARCHIVE])
-    classed = path.name.endswith(CLASSED)
+    classed = options.suffix == CLASSED
     version = _version(bundle, options.settings, classed)
     return _write(bundle, path, options, LAYER_ROWS[3 if version.major >= 3 else 2], version, classed)
 
@@ -90,7 +90,7 @@ def write_cudnn(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     Raises:
         Incompatible: a layer that they cannot hold.
     """
-    if path.name.endswith((".keras", CLASSED)):
+    if path.name.endswith((".keras", CLASSED)):  # endings of the format keras, so that options.suffix has them not
         raise Incompatible(f"{path.name} is not written", ["Keras 3 has no cuDNN layers; give a name that ends in .h5"])
     return _write(bundle, path, options, CUDNN_ROWS, _version(bundle, options.settings, False), False)
 
@@ -204,7 +204,7 @@ def _alone(ready: Sequence[Ready], classed: bool, version: Version) -> Group:
                 cells,
             )
         else:
-            stored.append(StoredLayer(name, tuple(layered_cells(name, [kind], cells))))
+            stored.append(LayerGroup(name, tuple(layered_cells(name, [kind], cells))))
     return root if classed else layered_tree(stored, version)
 
 
