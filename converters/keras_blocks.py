@@ -14,17 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.converters.keras_model import Layer, Recurrent
+from rnnbridge.converters.keras_rows import KERAS1_ROWS, LAYER_ROWS, keras_class
 from rnnbridge.errors import FormatError, LayoutError
 from rnnbridge.files.narrow import widened
 
 Array = NDArray[Any]
 BFLOAT16 = np.dtype("V2")  # HDF5 has no bfloat16; Keras stores its bytes
 MATRICES = ("kernel", "recurrent_kernel")
-_GATES = {4: "LSTM", 3: "GRU", 1: "SimpleRNN"}
+# How many gates a class has, whose matrices hold them side by side.
+_GATES = {len(row.gates): keras_class(row) for row in LAYER_ROWS[3]}
 # "lstm_1/lstm_cell/recurrent_kernel_1:0", and Keras 1's "lstm_1_U_f", "lstm_1_U".
 _NAME = re.compile(r"^(?:(?P<folder>.*)/)?(?P<base>kernel|recurrent_kernel|bias)(?:_\d+)?(?::\d+)?$", re.DOTALL)
-_KERAS1 = re.compile(r"^(?P<folder>.*)_(?P<base>[WUb])(?:_(?P<gate>[ifcozrh]))?(?::\d+)?$", re.DOTALL)
+# The arrays of a layer of Keras 1 and what its row calls them. A SimpleRNN's differ from later ones in name alone.
 _KERAS1_BASES = {"W": "kernel", "U": "recurrent_kernel", "b": "bias"}
+_KERAS1_ROWS = {frozenset(row.array_name(slot, 0, 0) for slot in row.slots): row for row in KERAS1_ROWS}
+_KERAS1_FORMS = (*({name: name for name in names} for names in _KERAS1_ROWS), _KERAS1_BASES)
+_KERAS1 = re.compile(
+    rf"^(?P<folder>.*)_(?P<name>{'|'.join(sorted({name for form in _KERAS1_FORMS for name in form}))})(?::\d+)?$",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -44,24 +52,20 @@ class Block:
     @property
     def units(self) -> int:
         """H."""
-        name = f"U_{self._a_gate}" if self.is_keras1 else "recurrent_kernel"
-        return int(self.arrays[name].shape[0])
+        recurrent = next(array for name, array in self.arrays.items() if name.startswith(("recurrent_kernel", "U_")))
+        return int(recurrent.shape[0])
 
     @property
     def is_keras1(self) -> bool:
         """Whether every gate has arrays of its own."""
         return "kernel" not in self.arrays
 
-    @property
-    def _a_gate(self) -> str:
-        return next(name for name in self.arrays).partition("_")[2]
-
     def kind(self) -> tuple[str, str, str]:
         """(class, reset, evidence) as the arrays tell them; reset is "" where they do not."""
         if self.is_keras1:
-            kind = "LSTM" if "W_f" in self.arrays else "GRU"
-            evidence = f"{len(self.arrays)} arrays, one per gate: a Keras 1 {kind}"
-            return kind, "before" if kind == "GRU" else "", evidence
+            row = _KERAS1_ROWS[frozenset(self.arrays)]
+            kind = keras_class(row)
+            return kind, "".join(row.reset), f"{len(self.arrays)} arrays, one per gate: a Keras 1 {kind}"
         rows, columns = self.arrays["recurrent_kernel"].shape
         gates, ragged = divmod(columns, max(rows, 1))
         if ragged or gates not in _GATES:
@@ -119,16 +123,13 @@ def _modern(weights: Sequence[tuple[str, Array]], start: int) -> tuple[int, Bloc
 
 
 def _keras1(weights: Sequence[tuple[str, Array]], start: int) -> tuple[int, Block] | None:
-    for count, gated in ((12, True), (9, True), (3, False)):
-        matches = [_KERAS1.match(name) for name, _ in weights[start : start + count]]
-        found = [match for match in matches if match and bool(match["gate"]) == gated]
-        if len(found) < count or len({match["folder"] for match in found}) > 1:
+    for form in _KERAS1_FORMS:
+        count = len(form)
+        found = [one for name, _ in weights[start : start + count] if (one := _KERAS1.match(name))]
+        if {one["name"] for one in found} != form.keys() or len({one["folder"] for one in found}) > 1:
             continue
-        names = [f"{m['base']}_{m['gate']}" if gated else _KERAS1_BASES[m["base"]] for m in found]
+        names = [form[one["name"]] for one in found]
         arrays = {name: weights[start + k][1] for k, name in enumerate(names)}
-        wanted = {f"{base}_{gate}" for base in "WUb" for gate in ("icfo" if count == 12 else "zrh")}
-        if set(names) != (wanted if gated else {*MATRICES, "bias"}):
-            continue
         if all(array.ndim == (1 if name.startswith("b") else 2) for name, array in arrays.items()):
             return count, Block(found[0]["folder"], arrays, {name: start + k for k, name in enumerate(names)})
     return None
@@ -175,7 +176,7 @@ def _fits(unit: Recurrent, blocks: Sequence[Block]) -> bool:
 def units_of(config: Mapping[str, Any]) -> int | None:
     """H as a config says it; Keras 1 calls it output_dim."""
     units = config.get("units", config.get("output_dim"))
-    return units if isinstance(units, int) and not isinstance(units, bool) else None
+    return None if units is None else int(units)
 
 
 def _units(unit: Recurrent) -> str:

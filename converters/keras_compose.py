@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rnnbridge.converters.keras_blocks import Block, Found
-from rnnbridge.converters.keras_hdf5 import LayeredFile, StoredLayer
+from rnnbridge.converters.keras_hdf5 import LayeredFile, LayerGroup
 from rnnbridge.converters.keras_model import Layer, snake_case, unique
 from rnnbridge.converters.keras_v3 import OPTIMIZER, ClassedFile
 from rnnbridge.errors import Incompatible
@@ -42,7 +42,7 @@ _OWN_ARRAYS: dict[str, tuple[str, ...]] = {
 _NOT_TRAINED = ("/moving_mean:0", "/moving_variance:0")
 
 
-def layered_again(file: LayeredFile, new: Replacements) -> list[StoredLayer]:
+def layered_again(file: LayeredFile, new: Replacements) -> list[LayerGroup]:
     """The layers of an HDF5 file of groups per layer with some cells' arrays replaced."""
     layers = [list(layer.weights) for layer in file.layers]
     changes: dict[int, list[tuple[int, Block, CellArrays]]] = {}
@@ -56,7 +56,7 @@ def layered_again(file: LayeredFile, new: Replacements) -> list[StoredLayer]:
             layers[number][first : first + len(names)] = [
                 (names.get(base, f"{block.folder}/{base}:0"), array) for base, array in arrays.items()
             ]
-    return [StoredLayer(layer.name, tuple(weights)) for layer, weights in zip(file.layers, layers, strict=True)]
+    return [LayerGroup(layer.name, tuple(weights)) for layer, weights in zip(file.layers, layers, strict=True)]
 
 
 def classed_again(file: ClassedFile, new: Replacements) -> Group:
@@ -91,14 +91,14 @@ def classed_from_layered(file: LayeredFile, model: Sequence[Layer], new: Replace
     return root
 
 
-def layered_from_classed(file: ClassedFile, model: Sequence[Layer], new: Replacements) -> list[StoredLayer]:
+def layered_from_classed(file: ClassedFile, model: Sequence[Layer], new: Replacements) -> list[LayerGroup]:
     """Groups per layer, by the config of the model.
 
     Raises:
         Incompatible: layers whose arrays have no known order in such a file.
     """
     cells = {found.recurrent.name: arrays for found, arrays in new}
-    layers: list[StoredLayer] = []
+    layers: list[LayerGroup] = []
     problems: list[str] = []
     for layer in model:
         trained: list[tuple[str, Array]] = []
@@ -107,7 +107,7 @@ def layered_from_classed(file: ClassedFile, model: Sequence[Layer], new: Replace
             for name, array in _leaf_weights(file.root, leaf, cells, problems):
                 late = leaf.config.get("trainable") is False or name.endswith(_NOT_TRAINED)
                 (frozen if late else trained).append((name, array))
-        layers.append(StoredLayer(layer.name, tuple(trained + frozen)))
+        layers.append(LayerGroup(layer.name, tuple(trained + frozen)))
     if problems:
         raise Incompatible("an .h5 file cannot hold this model", problems)
     return layers

@@ -7,6 +7,7 @@ from pathlib import Path
 from rnnbridge.catalogue import Format, Settings
 from rnnbridge.converters.keras_judges import JUDGES
 from rnnbridge.converters.keras_memory import Memory
+from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS
 from rnnbridge.converters.keras_source import contents, open_file, other_arrays
 from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS
 from rnnbridge.converters.keras_write import write, write_cudnn
@@ -52,6 +53,7 @@ FORMATS = (
         sniff=is_keras,
         read=read,
         write=write,
+        rows=(*LAYER_ROWS[2], *LAYER_ROWS[3]),
         judges=JUDGES,
     ),
     Format(
@@ -63,6 +65,7 @@ FORMATS = (
         sniff=lambda path, head: False,
         read=read,
         write=write_cudnn,
+        rows=CUDNN_ROWS,
         judges=JUDGES,
     ),
 )

@@ -26,7 +26,7 @@ _SIDE = re.compile(r"^(forward|backward)_(.*)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class StoredLayer:
+class LayerGroup:
     """A layer's group: its weights in the order in which Keras reads them."""
 
     name: str
@@ -38,7 +38,7 @@ class LayeredFile:
     """What such a file holds."""
 
     version: Version
-    layers: tuple[StoredLayer, ...]
+    layers: tuple[LayerGroup, ...]
     model: list[Layer] | None
     found: list[Found]
 
@@ -57,13 +57,14 @@ def read_layered(root: Group) -> LayeredFile:
     weights = root if root.names("layer_names") is not None else root.groups[WHOLE_MODEL]
     layers = tuple(_stored_layers(weights))
     # Keras 1 wrote no version; what Keras 2 and later write has it on the group of the weights, or on the root.
-    version = Version(str(weights.attrs.get("keras_version", root.attrs.get("keras_version", "1"))))
-    model = _model(root) if WHOLE_MODEL in root.groups and weights is not root else None
+    said = weights.attrs.get("keras_version", root.attrs.get("keras_version", "1"))
+    version = Version(said.decode() if isinstance(said, bytes) else str(said))  # bytes in a tree that is to be written
+    model = _model(root)
     found = _by_config(layers, model) if model is not None else _by_names(layers)
     return LayeredFile(version, layers, model, found)
 
 
-def layered_tree(layers: Sequence[StoredLayer], version: Version) -> Group:
+def layered_tree(layers: Sequence[LayerGroup], version: Version) -> Group:
     """The file for `model.load_weights`. Without a version it would be taken for one of Keras 1."""
     root = Group()
     root.attrs = {
@@ -81,15 +82,18 @@ def layered_tree(layers: Sequence[StoredLayer], version: Version) -> Group:
 
 def _model(root: Group) -> list[Layer] | None:
     text = root.attrs.get("model_config")
-    if not isinstance(text, str):
+    if text is None:
         return None
+    if not isinstance(text, str):
+        raise FormatError(f"its model_config is {text!r}, not a text")
     try:
-        return layers_of(json.loads(text))
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"its model_config cannot be read: {error}") from error
+    return layers_of(config)
 
 
-def _stored_layers(weights: Group) -> Iterator[StoredLayer]:
+def _stored_layers(weights: Group) -> Iterator[LayerGroup]:
     names = weights.names("layer_names")
     if names is None:
         raise FormatError("its weights have no attribute layer_names, which lists the layers")
@@ -97,7 +101,7 @@ def _stored_layers(weights: Group) -> Iterator[StoredLayer]:
         group = weights.group(name)
         if group is None:
             raise FormatError(f"layer {name!r} is listed in layer_names, and there is no such group")
-        yield StoredLayer(name, tuple(_stored_weights(group, name)))
+        yield LayerGroup(name, tuple(_stored_weights(group, name)))
 
 
 def _stored_weights(group: Group, layer: str) -> Iterator[tuple[str, Array]]:
@@ -108,7 +112,7 @@ def _stored_weights(group: Group, layer: str) -> Iterator[tuple[str, Array]]:
         yield name, array
 
 
-def _blocks(number: int, layer: StoredLayer) -> list[Block]:
+def _blocks(number: int, layer: LayerGroup) -> list[Block]:
     """The cells of a layer; a place is (number of the layer, number of the weight)."""
     return [
         Block(block.folder, block.arrays, {name: (number, k) for name, k in zip(block.arrays, places, strict=True)})
@@ -116,7 +120,7 @@ def _blocks(number: int, layer: StoredLayer) -> list[Block]:
     ]
 
 
-def _by_config(layers: Sequence[StoredLayer], model: Sequence[Layer]) -> list[Found]:
+def _by_config(layers: Sequence[LayerGroup], model: Sequence[Layer]) -> list[Found]:
     stored = {layer.name: number for number, layer in enumerate(layers)}
     found: list[Found] = []
     for layer in model:
@@ -130,7 +134,7 @@ def _by_config(layers: Sequence[StoredLayer], model: Sequence[Layer]) -> list[Fo
     return found
 
 
-def _by_names(layers: Sequence[StoredLayer]) -> list[Found]:
+def _by_names(layers: Sequence[LayerGroup]) -> list[Found]:
     return [one for number, layer in enumerate(layers) for one in _guessed(layer.name, _blocks(number, layer))]
 
 

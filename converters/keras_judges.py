@@ -70,7 +70,7 @@ def _judge(package: str, version: int) -> Callable[[JudgeTask], dict[str, Array]
         layer = make_layer(keras, row, spec, return_state=True, dtype=str(task.weights.dtype))
         layer.build((task.x.shape[1], None, spec.input_size))
         layer.set_weights(_loaded(layer, blocks, task, version))
-        return _run(keras, layer, task)
+        return _run(keras, layer, task, row.state_order.split())
 
     return run
 
@@ -95,27 +95,23 @@ def _loaded(layer: Any, blocks: Sequence[Block], task: JudgeTask, version: int) 
     return loaded
 
 
-def _run(keras: Any, layer: Any, task: JudgeTask) -> dict[str, Array]:
+def _run(keras: Any, layer: Any, task: JudgeTask, order: Sequence[str]) -> dict[str, Array]:
     spec, steps = task.weights.spec, len(task.x)
     lengths = np.full(task.x.shape[1], steps) if task.lengths is None else np.asarray(task.lengths)
     valid = np.arange(steps) < lengths[:, None]  # [N, T]
     mask = None if task.lengths is None else _tensor(keras, valid)
-    answer = layer(_tensor(keras, task.x.transpose(1, 0, 2)), initial_state=_states(keras, task), mask=mask)
+    answer = layer(_tensor(keras, task.x.transpose(1, 0, 2)), initial_state=_states(keras, task, order), mask=mask)
     outputs = [_numpy(keras, one) for one in _flat(answer)]
     count = 2 if spec.num_directions == 2 and spec.merge == "none" else 1
     y, states = np.concatenate(outputs[:count], axis=-1), outputs[count:]
     y = y * (valid[:, ::-1] if spec.output_order == "processing" else valid)[..., None]
-    found = {"y": y.transpose(1, 0, 2)}
-    if not spec.has_cell_state:
-        return found | {"h": np.stack(states)}
-    return found | {"h": np.stack(states[::2]), "c": np.stack(states[1::2])}
+    return {"y": y.transpose(1, 0, 2), **{name: np.stack(states[k :: len(order)]) for k, name in enumerate(order)}}
 
 
-def _states(keras: Any, task: JudgeTask) -> list[Any]:
-    """[h_forward, c_forward, h_backward, c_backward], or [h, c] of every cell of a stack."""
-    pairs = [
-        [_tensor(keras, state[k]) for state in (task.h0, task.c0) if state is not None] for k in range(len(task.h0))
-    ]
+def _states(keras: Any, task: JudgeTask, order: Sequence[str]) -> list[Any]:
+    """[h_forward, c_forward, h_backward, c_backward], or [h, c] of every cell of a stack, in the row's order."""
+    given: dict[str, Any] = {"h": task.h0, "c": task.c0}
+    pairs = [[_tensor(keras, given[name][k]) for name in order] for k in range(len(task.h0))]
     if task.weights.spec.num_layers > 1:
         return [pair if len(pair) > 1 else pair[0] for pair in pairs]
     return [state for pair in pairs for state in pair]

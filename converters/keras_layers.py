@@ -14,9 +14,9 @@ from rnnbridge.convention import Convention
 from rnnbridge.converters.keras_blocks import BFLOAT16, Block, Found
 from rnnbridge.converters.keras_judges import make_layer
 from rnnbridge.converters.keras_model import Recurrent, recurrent_of
-from rnnbridge.converters.keras_reading import Reader
+from rnnbridge.converters.keras_reading import LayerReader
 from rnnbridge.converters.keras_rows import LAYER_ROWS, row_named
-from rnnbridge.converters.keras_version import Version
+from rnnbridge.converters.keras_version import READ, Version
 from rnnbridge.errors import ArgumentError, Incompatible, MissingExtraError
 from rnnbridge.rewrite import plan
 from rnnbridge.weights import RNNWeights
@@ -37,11 +37,14 @@ def read(layer: Any) -> RNNWeights:
 
     Raises:
         ArgumentError: it is not built yet.
-        Incompatible: a class of the user's own, or cells that form no stack.
+        Incompatible: a class of the user's own, a Keras that is not known, or cells that form no stack.
     """
     unit, keras = _unit(layer), _keras(layer)
+    version = Version(str(keras.__version__))
+    if not version.is_read:
+        raise Incompatible(f"{unit.name!r} is a layer of {version}", [READ])
     blocks = tuple(Block("", _arrays(keras, cell)) for cell in _cells(layer))
-    reader = Reader(Found(unit, blocks), Version(str(keras.__version__)), Settings({}))
+    reader = LayerReader(Found(unit, blocks), version, Settings({}))
     layers = list(reader.read().values())
     if len(layers) > 1:
         raise Incompatible(f"{unit.name!r} is no stack of equal layers", ["its cells differ; give them one at a time"])

@@ -6,17 +6,18 @@ A config is data: no class named in it is imported and nothing in it is run. Kno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rnnbridge.converters.keras_config import Config, check_cells, check_entry, is_keras_own, settings_of
 from rnnbridge.errors import FormatError
 
-Config = Mapping[str, Any]
 LAYERS = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU")
+_RECURRENT = (*LAYERS, "RNN", "Bidirectional")
 _CELLS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "SimpleRNN"}
-_MODULES = ("keras", "tf_keras", "tensorflow")  # where a class of Keras's own comes from, where a config says it
 _SINCE_KERAS_3 = {"CuDNNLSTM": "LSTM", "CuDNNGRU": "GRU", "Model": "Functional"}
+TURNED_ROUND = "the layer in it has go_backwards=True, so that both directions come out turned round"
 _MAX_DEPTH = 32
 
 
@@ -114,7 +115,10 @@ def layers_of(model: Any) -> list[Layer]:
     entries = _entries(config)
     if entries is None:
         raise FormatError("the model's config lists no layers: neither a Sequential nor a functional model")
-    return _layers(entries, "", "", 0)
+    try:
+        return _layers(entries, "", "", 0)
+    except RecursionError:
+        raise FormatError("the model's config nests too deep") from None
 
 
 def _entries(config: Any) -> list[dict[str, Any]] | None:
@@ -128,8 +132,9 @@ def _entries(config: Any) -> list[dict[str, Any]] | None:
 def _layers(entries: list[dict[str, Any]], prefix: str, place: str, depth: int) -> list[Layer]:
     used: dict[str, int] = {}
     found = []
-    for entry in entries:
-        kind = str(entry["class_name"])
+    for number, entry in enumerate(entries):
+        check_entry(entry, f"{prefix}#{number}")
+        kind = entry["class_name"]
         group = unique(snake_case(_SINCE_KERAS_3.get(kind, kind)), used)
         found.append(_layer(entry, prefix, f"{place}layers/{group}", depth))
     return found
@@ -138,37 +143,43 @@ def _layers(entries: list[dict[str, Any]], prefix: str, place: str, depth: int) 
 def _layer(entry: dict[str, Any], prefix: str, place: str, depth: int) -> Layer:
     if depth > _MAX_DEPTH:
         raise FormatError("the model's config nests too deep")
-    kind, config = str(entry["class_name"]), entry.get("config")
+    kind, config = entry["class_name"], entry.get("config")
     settings = config if isinstance(config, dict) else {}
-    name = prefix + str(entry.get("name") or settings.get("name") or snake_case(kind))
+    check_entry({**settings, "class_name": kind}, prefix + kind)
+    name = prefix + (entry.get("name") or settings.get("name") or snake_case(kind))
     children: list[Layer] = []
     recurrent = recurrent_of(entry, name)
     if recurrent is None and (inside := _entries(config)) is not None:
         children = _layers(inside, f"{name}/", f"{place}/", depth + 1)
     elif recurrent is None and isinstance(wrapped := settings.get("layer"), dict) and "class_name" in wrapped:
+        check_entry(wrapped, name)
         children = [_layer(wrapped, f"{name}/", f"{place}/layer", depth + 1)]
     return Layer(name, kind, place, settings, tuple(children), recurrent)
 
 
 def recurrent_of(entry: dict[str, Any], name: str) -> Recurrent | None:
     """What a config's entry is as a recurrent layer; None if it is none."""
-    kind, config = str(entry["class_name"]), entry.get("config")
+    kind, config = entry["class_name"], entry.get("config")
+    own = kind in _RECURRENT and is_keras_own(entry)
+    if own:
+        config = settings_of(entry, name)
     if not isinstance(config, dict):
         return None
-    if kind == "Bidirectional":
+    if kind == "Bidirectional" and own:
         return _bidirectional(config, name)
-    cells, obstacle = _cells(entry, config)
+    cells, obstacle = _cells(entry, config, name)
     if not cells and not obstacle:
         return None
     inside = f"({'+'.join(cell.kind for cell in cells)} cells)" if kind == "RNN" and cells else ""
-    trainable = config.get("trainable", True) is not False
+    trainable = bool(config.get("trainable", True))
     return Recurrent(name, kind + inside, cells, config=config, trainable=trainable, obstacle=obstacle)
 
 
 def _bidirectional(config: Config, name: str) -> Recurrent | None:
     inner, backward = config.get("layer"), config.get("backward_layer")
-    if not isinstance(inner, dict) or "class_name" not in inner:
+    if not isinstance(inner, dict):
         raise FormatError(f"layer {name!r}: a Bidirectional whose config has no layer in it")
+    check_entry(inner, name)
     one = recurrent_of(inner, name)
     if one is None:
         return Recurrent(name, f"Bidirectional({inner['class_name']})", (), obstacle="it wraps no layer of Keras's own")
@@ -176,49 +187,52 @@ def _bidirectional(config: Config, name: str) -> Recurrent | None:
     if len(one.cells) > 1:
         obstacle = "its two directions are stacks of their own, which do not join between the cells"
     elif one.config.get("go_backwards"):
-        obstacle = "the layer in it has go_backwards=True, so that both directions come out turned round"
-    elif isinstance(backward, dict) and (differing := _differing(inner, backward)):
+        obstacle = TURNED_ROUND
+    elif not obstacle and backward is not None and (differing := _differing(inner, backward, name)):
         obstacle = f"its backward layer is another than the forward one: {', '.join(differing)} differ"
     return Recurrent(
         name, f"Bidirectional({one.said})", one.cells, True, one.config,
-        config.get("merge_mode", "concat"), config.get("trainable", True) is not False, obstacle,
+        config.get("merge_mode", "concat"), bool(config.get("trainable", True)), obstacle,
     )  # fmt: skip
 
 
-def _differing(inner: dict[str, Any], backward: dict[str, Any]) -> list[str]:
-    one, other = inner.get("config"), backward.get("config")
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return []
+def _differing(inner: dict[str, Any], backward: dict[str, Any], name: str) -> list[str]:
+    one, other = settings_of(inner, name), settings_of(backward, name)
     keys = ("units", "activation", "recurrent_activation", "use_bias", "reset_after")
     changed = [key for key in keys if one.get(key) != other.get(key)]
     return changed + ["class"] * (inner.get("class_name") != backward.get("class_name"))
 
 
-def _cells(entry: dict[str, Any], config: Config) -> tuple[tuple[Cell, ...], str]:
+def _cells(entry: dict[str, Any], config: Config, name: str) -> tuple[tuple[Cell, ...], str]:
     """The cells of a layer, and why it cannot be converted."""
-    kind = str(entry["class_name"])
-    if kind in LAYERS and _is_keras_own(entry):
+    kind = entry["class_name"]
+    if kind in _RECURRENT and not is_keras_own(entry):
+        return (), f"it is a class of {entry['module']}, not Keras's own"
+    if kind in LAYERS:
         return (Cell(kind, config),), ""
-    if kind == "RNN" and isinstance(cell := config.get("cell"), dict):
-        parts = cell.get("config", {}).get("cells") if cell.get("class_name") == "StackedRNNCells" else [cell]
-        found = [_cell(part) for part in parts or []]
+    if kind == "RNN":
+        cell = config.get("cell")
+        if cell is None:
+            raise FormatError(f"layer {name!r}: a RNN whose config has no cell in it")
+        found = [_cell(part, name) for part in _parts(cell, name)]
         if found and all(one is not None for one in found):
             return tuple(one for one in found if one is not None), ""
         return (), f"its cell {cell.get('class_name')} is none of {', '.join(_CELLS)}"
-    if kind in LAYERS:
-        return (), f"it is a class of {entry['module']}, not Keras's own"
     if re.search(r"RNN|LSTM|GRU", kind) or "cell" in config:
-        return (), f"{kind} is none of {', '.join(LAYERS)}, RNN and Bidirectional"
+        return (), f"{kind} is none of {', '.join(_RECURRENT)}"
     return (), ""
 
 
-def _cell(part: Any) -> Cell | None:
-    if not isinstance(part, dict) or part.get("class_name") not in _CELLS or not _is_keras_own(part):
+def _parts(cell: dict[str, Any], name: str) -> list[Any]:
+    """The cells in a cell: those of a StackedRNNCells, or itself."""
+    check_entry(cell, name)
+    cells = settings_of(cell, name).get("cells", []) if cell["class_name"] == "StackedRNNCells" else [cell]
+    check_cells(cells, name)
+    return list(cells)
+
+
+def _cell(part: dict[str, Any], name: str) -> Cell | None:
+    check_entry(part, name)
+    if part["class_name"] not in _CELLS or not is_keras_own(part):
         return None
-    config = part.get("config")
-    return Cell(_CELLS[part["class_name"]], config if isinstance(config, dict) else {})
-
-
-def _is_keras_own(entry: dict[str, Any]) -> bool:
-    module = entry.get("module")
-    return not isinstance(module, str) or module.partition(".")[0] in _MODULES
+    return Cell(_CELLS[part["class_name"]], settings_of(part, name))

@@ -16,18 +16,19 @@ from rnnbridge.activation import Activation
 from rnnbridge.catalogue import Settings
 from rnnbridge.convention import Convention
 from rnnbridge.converters.keras_blocks import Block, Found, bias_names, numbers, storage_of, units_of
-from rnnbridge.converters.keras_model import LAYERS
+from rnnbridge.converters.keras_model import LAYERS, TURNED_ROUND
 from rnnbridge.converters.keras_rows import activation_named, row_for
-from rnnbridge.converters.keras_version import Default, Version
+from rnnbridge.converters.keras_version import READ, Default, Version, asked_version
 from rnnbridge.errors import ArgumentError, FormatError, LayoutError, SpecError
 from rnnbridge.spec import Direction, Merge, RNNSpec
 from rnnbridge.weights import Assumption, Origin, RNNWeights, stack, stacking_obstacles
 
 Array = NDArray[Any]
+_FORWARD = Default("false", "a weights-only file does not say it")
 _TANH = Default("tanh", "the default of every version of Keras")
 
 
-class Reader:
+class LayerReader:
     """Reads one recurrent layer, and keeps what decided the reading.
 
     Args:
@@ -68,12 +69,15 @@ class Reader:
 
     def _version(self, version: Version) -> Version:
         said = self.settings.get("keras_version", self.name)
-        if said is None:
-            return version
-        if not Version(said).numbers:
-            raise ArgumentError(f"setting keras_version={said!r}; it is a version such as 2.1.5, 2.2.4-tf or 3")
-        self.evidence.append(f"keras_version={said} was set")
-        return Version(said)
+        if said is not None:
+            self.evidence.append(f"keras_version={said} was set")
+            return asked_version(said)
+        if not version.is_read:
+            raise FormatError(
+                f"layer {self.name!r}: the file says keras_version={version.text!r}; {READ}. If that Keras keeps its "
+                "weights as Keras 3 does, set keras_version=3 (--set keras_version=3)"
+            )
+        return version
 
     def ask(self, key: str, config: Mapping[str, Any], default: Default) -> Any:
         """A setting's value: what the user says, else the file, else what rnnbridge noted in it, else the default."""
@@ -99,7 +103,7 @@ class Reader:
 
     def _cells(self) -> list[RNNWeights]:
         unit = self.found.recurrent
-        backwards = self._flag("go_backwards", unit.config, Default("false", "a weights-only file does not say it"))
+        backwards = self._flag("go_backwards", unit.config, _FORWARD)
         # One turn of the whole stack's input: the upper cells read what is in processing order already.
         directions: list[Direction] = ["forward"] * len(unit.cells)
         directions[0] = "reverse" if backwards else "forward"
@@ -110,9 +114,12 @@ class Reader:
         return weights
 
     def _bidirectional(self) -> list[RNNWeights]:
+        unit = self.found.recurrent
+        if self._flag("go_backwards", unit.config, _FORWARD):
+            raise SpecError(TURNED_ROUND)
         forward, backward = self.found.blocks
         both = {**forward.arrays, **{f"backward_{name}": array for name, array in backward.arrays.items()}}
-        cell = self.found.recurrent.cells[0]
+        cell = unit.cells[0]
         return [self._weights(cell.kind, cell.config, forward, both, "bidirectional")]
 
     def _kind(self, said: str, config: Mapping[str, Any], block: Block) -> tuple[str, str | None]:
@@ -141,6 +148,8 @@ class Reader:
             return kind
         if asked not in LAYERS:
             raise ArgumentError(f"setting layer_class={asked!r}; it is one of {', '.join(LAYERS)}")
+        if block.is_keras1 and asked != kind:
+            raise ArgumentError(f"setting layer_class={asked!r}; the arrays per gate are those of {kind} in Keras 1")
         self.evidence.append(f"layer_class={asked} was set")
         return asked
 
@@ -162,7 +171,7 @@ class Reader:
         if kind.startswith("CuDNN") and "bias" not in arrays:
             columns = 2 * block.arrays["recurrent_kernel"].shape[1]
             arrays |= {name: np.zeros(columns, np.float32) for name in bias_names(arrays)}
-        row = row_for(kind, reset, block.arrays, self.version.major)
+        row = row_for(kind, reset, block.is_keras1, self.version.major)
         sizes = row.sizes(arrays, 2 if direction == "bidirectional" else 1)
         self._check(row, config, sizes["hidden_size"], arrays)
         spec = RNNSpec(

@@ -10,7 +10,8 @@ from typing import Any
 
 from rnnbridge.activation import Activation
 from rnnbridge.convention import Convention
-from rnnbridge.errors import SpecError
+from rnnbridge.converters.keras_config import is_keras_own, is_number
+from rnnbridge.errors import LayoutError, SpecError
 from rnnbridge.slot import Slot
 
 _HARD_SIGMOID = {2: Activation("hard_sigmoid", 0.2, 0.5), 3: Activation("hard_sigmoid", 1 / 6, 0.5)}
@@ -20,6 +21,8 @@ _SPELLINGS: dict[int, dict[str, Activation]] = {
     for version, hard in _HARD_SIGMOID.items()
 }
 _SPELLINGS[3]["leaky_relu"] = Activation("leaky_relu", 0.2)
+# Layers that can be given as an activation; Keras 3 renamed the constant of one.
+_LAYERS_WITH_ALPHA = {"LeakyReLU": ("leaky_relu", ("negative_slope", "alpha")), "ELU": ("elu", ("alpha",))}
 _ALIASES = {"swish": "silu", None: "linear"}
 
 _LAYERS = "get_weights() of tf_keras 2.21 and keras 3.15.1, run against the equations; keras/layers/rnn/"
@@ -106,22 +109,23 @@ def _keras1_rows() -> tuple[Convention, ...]:
 
 CUDNN_ROWS = _cudnn_rows()
 LAYER_ROWS: dict[int, tuple[Convention, ...]] = {version: _rows_of(version) for version in (2, 3)}
-CONVENTIONS: tuple[Convention, ...] = (*LAYER_ROWS[2], *LAYER_ROWS[3], *CUDNN_ROWS, *_keras1_rows())
+KERAS1_ROWS = _keras1_rows()
+CONVENTIONS: tuple[Convention, ...] = (*LAYER_ROWS[2], *LAYER_ROWS[3], *CUDNN_ROWS, *KERAS1_ROWS)
 _BY_NAME = {row.name: row for row in CONVENTIONS}
 
 
-def row_for(kind: str, reset: str | None, arrays: Mapping[str, Any], version: int) -> Convention:
+def row_for(kind: str, reset: str | None, per_gate: bool, version: int) -> Convention:
     """The row that a layer is read with.
 
     Args:
         kind: "LSTM", "GRU", "SimpleRNN", "CuDNNLSTM" or "CuDNNGRU".
         reset: "after" or "before" for a GRU.
-        arrays: its arrays by name; those of Keras 1 come one per gate.
+        per_gate: whether every gate has arrays of its own, as in Keras 1.
         version: the major version of Keras.
     """
     if kind.startswith("CuDNN"):
         return _BY_NAME[f"keras.{kind}"]
-    if any("_" in name and name.partition("_")[0].endswith(("W", "U")) for name in arrays):
+    if per_gate:
         return _BY_NAME[f"keras.{kind}@1"]
     form = f"(reset_after={reset == 'after'})" if kind == "GRU" else ""
     return _BY_NAME[f"keras.{kind}{form}@{max(version, 2)}"]
@@ -133,13 +137,16 @@ def row_named(name: str) -> Convention:
 
 
 def activation_named(name: Any, version: int) -> Activation:
-    """The activation that Keras of this major version means by a name; a config's dictionary is looked into.
+    """The activation that Keras of this major version means by a name, or by a config's object.
 
     Raises:
         SpecError: a name that is not one of them, or a function of the user's own.
     """
     if isinstance(name, dict):
-        name = name.get("config") if isinstance(name.get("config"), str) else name.get("class_name")
+        kind, config = name["class_name"], name.get("config")
+        if kind in _LAYERS_WITH_ALPHA and isinstance(config, dict) and is_keras_own(name):
+            return _of_a_layer(kind, config)
+        name = config if isinstance(config, str) else kind
     if isinstance(name, str) and "(" in name:
         return Activation.parse(name)
     known = _SPELLINGS[max(version, 2)]
@@ -147,6 +154,14 @@ def activation_named(name: Any, version: int) -> Activation:
     if spelt not in known:
         raise SpecError(f"activation {name!r} is none of {', '.join(known)}")
     return known[spelt]
+
+
+def _of_a_layer(kind: str, config: Mapping[str, Any]) -> Activation:
+    name, keys = _LAYERS_WITH_ALPHA[kind]
+    alpha: Any = next((config[key] for key in keys if key in config), None)
+    if not is_number(alpha):
+        raise LayoutError(f"the config says {kind} with {keys[0]}={alpha!r}; a number is accepted")
+    return Activation(name, float(alpha))
 
 
 def activation_spelling(activation: Activation, version: int) -> str:

@@ -14,7 +14,7 @@ from rnnbridge.catalogue import Settings
 from rnnbridge.converters.keras_blocks import Block, Found
 from rnnbridge.converters.keras_hdf5 import LayeredFile, is_layered, read_layered
 from rnnbridge.converters.keras_memory import Memory
-from rnnbridge.converters.keras_reading import Reader
+from rnnbridge.converters.keras_reading import LayerReader
 from rnnbridge.converters.keras_v3 import ClassedFile, read_archive, read_classed
 from rnnbridge.errors import SpecError
 from rnnbridge.files.hdf5 import SIGNATURE, Group, read_hdf5
@@ -86,7 +86,7 @@ def contents(file: File, settings: Settings, memory: Memory) -> Contents:
         try:
             if unit.obstacle:
                 raise SpecError(unit.obstacle)
-            read = Reader(found, file.version, settings, memory.of(found)).read()
+            read = LayerReader(found, file.version, settings, memory.of(found)).read()
         except SpecError as error:
             notices.append(f"layer {unit.name!r} ({unit.said}) is not converted: {error}; its arrays are in tensors")
             continue

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from rnnbridge.errors import ArgumentError
+
 
 class Default(NamedTuple):
     """A value that a file does not say, and why it is taken."""
@@ -15,6 +17,8 @@ class Default(NamedTuple):
     because: str
 
 
+MAJORS = (1, 2, 3)
+READ = "versions 1, 2 and 3 are read, given as 2.1.5, 2.2.4-tf or 3"
 _NEWEST_2 = (2, 15)
 
 
@@ -27,13 +31,19 @@ class Version:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """(2, 2, 4) of "2.2.4-tf". A bare "2", as a user may say it, is the newest: tf_keras."""
-        numbers = tuple(int(number) for number in re.findall(r"\d+", self.text.partition("-")[0])[:3])
+        found = re.match(r"\d+(?:\.\d+){0,2}", self.text)
+        numbers = tuple(int(number) for number in found[0].split(".")) if found else ()
         return _NEWEST_2 if numbers == (2,) else numbers
 
     @property
     def major(self) -> int:
         """1, 2 or 3; 3 where the file does not say."""
         return self.numbers[0] if self.numbers else 3
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what it writes is known here; a file that says no version is no obstacle."""
+        return not self.text or (bool(self.numbers) and self.major in MAJORS)
 
     @property
     def is_tensorflow(self) -> bool:
@@ -63,3 +73,15 @@ class Version:
     def bidirectional_padding(self) -> str:
         """What Bidirectional puts past a length: tf.keras and Keras 3 set zero_output_for_mask in it."""
         return "zero" if self.major >= 3 or self.is_tensorflow else "repeat"
+
+
+def asked_version(text: str) -> Version:
+    """The version that the user sets.
+
+    Raises:
+        ArgumentError: it is none that is read, or no version at all.
+    """
+    version = Version(text)
+    if not text or not version.is_read:
+        raise ArgumentError(f"setting keras_version={text!r}; {READ}")
+    return version

@@ -26,13 +26,13 @@ from rnnbridge.converters.keras_compose import (
     layered_from_classed,
 )
 from rnnbridge.converters.keras_constructor import constructor
-from rnnbridge.converters.keras_hdf5 import LayeredFile, StoredLayer, layered_tree, read_layered
+from rnnbridge.converters.keras_hdf5 import LayeredFile, LayerGroup, layered_tree, read_layered
 from rnnbridge.converters.keras_memory import ATTRIBUTE, Memory, note
 from rnnbridge.converters.keras_model import snake_case, unique
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS, keras_class
 from rnnbridge.converters.keras_source import Carried, File, contents
 from rnnbridge.converters.keras_v3 import read_classed
-from rnnbridge.converters.keras_version import Version
+from rnnbridge.converters.keras_version import Version, asked_version
 from rnnbridge.errors import Incompatible
 from rnnbridge.files.hdf5 import Group, write_hdf5
 from rnnbridge.files.narrow import narrowed
@@ -77,9 +77,9 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     Raises:
         Incompatible: a layer that Keras cannot hold, a model that the container cannot, or a whole model asked for.
     """
-    if path.name.endswith(".keras"):
+    if options.suffix == ".keras":
         raise Incompatible(f"{path.name} is not written", [_NO_ARCHIVE])
-    classed = path.name.endswith(CLASSED)
+    classed = options.suffix == CLASSED
     version = _version(bundle, options.settings, classed)
     return _write(bundle, path, options, LAYER_ROWS[3 if version.major >= 3 else 2], version, classed)
 
@@ -90,7 +90,7 @@ def write_cudnn(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     Raises:
         Incompatible: a layer that they cannot hold.
     """
-    if path.name.endswith((".keras", CLASSED)):
+    if path.name.endswith((".keras", CLASSED)):  # endings of the format keras, so that options.suffix has them not
         raise Incompatible(f"{path.name} is not written", ["Keras 3 has no cuDNN layers; give a name that ends in .h5"])
     return _write(bundle, path, options, CUDNN_ROWS, _version(bundle, options.settings, False), False)
 
@@ -98,14 +98,20 @@ def write_cudnn(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
 def _version(bundle: Bundle, settings: Settings, classed: bool) -> Version:
     """The version of Keras that the file is for: it decides which hard sigmoid a name means."""
     asked = settings.get("keras_version")
+    said = asked_version(asked) if asked is not None else _said_by_the_source(bundle)
     if classed:
         return Version(_VERSIONS[3])
-    if asked is not None or isinstance(bundle.carried, Carried):
-        said = Version(asked) if asked is not None else bundle.carried.file.version
+    if said is not None:
         return said if said.major >= 2 and said.text else Version(_VERSIONS[max(said.major, 2)])
     only_3 = {str(one) for slot in LAYER_ROWS[3][0].activations for one in slot} - set(LAYER_ROWS[2][0].activations[0])
     has = {str(one) for weights in bundle.layers.values() for one in weights.spec.activations}
     return Version(_VERSIONS[3 if has & only_3 else 2])
+
+
+def _said_by_the_source(bundle: Bundle) -> Version | None:
+    """The version of the Keras file that a bundle was read from, if there was one, and one that is read."""
+    found = bundle.carried.file.version if isinstance(bundle.carried, Carried) else None
+    return found if found is not None and found.is_read else None
 
 
 def _write(
@@ -198,7 +204,7 @@ def _alone(ready: Sequence[Ready], classed: bool, version: Version) -> Group:
                 cells,
             )
         else:
-            stored.append(StoredLayer(name, tuple(layered_cells(name, [kind], cells))))
+            stored.append(LayerGroup(name, tuple(layered_cells(name, [kind], cells))))
     return root if classed else layered_tree(stored, version)
 
 

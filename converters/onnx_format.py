@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rnnbridge.catalogue import Format, Judge, Settings, WriteOptions, Written, WrittenLayer
-from rnnbridge.converters.onnx_bytes import is_model, read_model
+from rnnbridge.converters.onnx_bytes import is_model, onnx_package, read_model
 from rnnbridge.converters.onnx_judge import run_in_onnxruntime
 from rnnbridge.converters.onnx_read import read_bundle
 from rnnbridge.converters.onnx_rows import CLIP_OF_LSTM, ROWS, decimal
@@ -25,10 +25,11 @@ def read(path: Path, settings: Settings) -> Bundle:
 
 def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     """A model of the one layer or stack of a bundle."""
+    onnx_package()
     if len(bundle.layers) > 1:
         raise ArgumentError(
             f"an ONNX model is written of one layer or stack, and there are {len(bundle.layers)}: "
-            f"{', '.join(bundle.layers)}; choose with --layer NAME, or join those that follow each other with rb.stack"
+            f"{', '.join(bundle.layers)}; choose one with --layer NAME (in Python layers=, or rb.stack to join them)"
         )
     ((name, weights),) = bundle.layers.items()
     found = plan(weights, ROWS.values())
@@ -37,19 +38,22 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     batch_first = bool(weights.origin.order(options.batch_first))
     model = build_model(ready, found.row, name, batch_first=batch_first, **inputs)
     path.write_bytes(model.SerializeToString(deterministic=True))
-    layer = WrittenLayer(name, name, found, _constructor(path.name, ready.spec, inputs))
-    return Written((layer,), tuple(bundle.tensors), tuple(_notices(name, ready)))
+    layer = WrittenLayer(name, name, found, _constructor(path.name, ready.spec, inputs, batch_first))
+    notices = _notices(name, ready)
+    if any(inputs.values()):
+        notices.append(
+            "ONNX Runtime warns that inputs which have defaults are no constants, as they should not be; "
+            "--set lengths=false and --set initial_state=false leave them out"
+        )
+    return Written((layer,), tuple(bundle.tensors), tuple(notices))
 
 
-def _constructor(file: str, spec: RNNSpec, inputs: dict[str, bool]) -> str:
-    states = {"initial_h": "h0"} | ({"initial_c": "c0"} if spec.has_cell_state else {})
-    feeds = {
-        "x": "x",
-        **(states if inputs["initial_state"] else {}),
-        **({"lengths": "lengths"} if inputs["lengths"] else {}),
-    }
-    given = ", ".join(f'"{name}": {value}' for name, value in feeds.items())
-    return f'onnxruntime.InferenceSession("{file}").run(None, {{{given}}})'
+def _constructor(file: str, spec: RNNSpec, inputs: dict[str, bool], batch_first: bool) -> str:
+    states = ["initial_h", *(["initial_c"] if spec.has_cell_state else [])]
+    optional = [*(states if inputs["initial_state"] else []), *(["lengths"] if inputs["lengths"] else [])]
+    shape = f"x [{'N, T' if batch_first else 'T, N'}, {spec.input_size}]"
+    told = f"{shape}; optional: {', '.join(optional)}" if optional else shape
+    return f'onnxruntime.InferenceSession("{file}").run(None, {{"x": x}})  # {told}'
 
 
 def _notices(name: str, ready: RNNWeights) -> list[str]:

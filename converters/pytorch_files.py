@@ -17,6 +17,7 @@ from rnnbridge.catalogue import Format, Judge, JudgeTask, Settings, WriteOptions
 from rnnbridge.converters.pytorch_judge import run_module
 from rnnbridge.converters.pytorch_modules import numbers, torch_for
 from rnnbridge.converters.pytorch_names import State
+from rnnbridge.converters.pytorch_rows import MODULES
 from rnnbridge.converters.pytorch_states import bundle_of, stored_layers, written
 from rnnbridge.errors import FormatError
 from rnnbridge.files.zip import check_directory, largest_content, member_names
@@ -85,6 +86,7 @@ FORMATS = (
         sniff=sniff,
         read=read,
         write=write,
+        rows=MODULES,
         judges=(Judge("PyTorch", "torch", _judge),),
         extra="pytorch",
     ),

@@ -135,6 +135,9 @@ class Reader:
         batch_first = None if self.group.is_cell else self.settings.flag("batch_first", self.name)
         if batch_first is None and self.said is not None:
             batch_first = self.said.batch_first
+        if batch_first is None and not self.group.is_cell:
+            unsaid = Assumption("batch_first", "false", "a state_dict does not say whether sequences are [T, N, .]")
+            assumptions = (*assumptions, unsaid)
         kinds = {self.state.narrow.get(full, "") for full in self.group.names.values()}
         return Origin(
             framework=row.framework,

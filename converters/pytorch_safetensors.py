@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rnnbridge.catalogue import Format, Judge, JudgeTask, Settings, WriteOptions, Written
 from rnnbridge.converters.pytorch_judge import run_module
 from rnnbridge.converters.pytorch_names import Said, State
+from rnnbridge.converters.pytorch_rows import MODULES
 from rnnbridge.converters.pytorch_states import StoredLayer, bundle_of, stored_layers, written
 from rnnbridge.errors import FormatError, Incompatible, SpecError
 from rnnbridge.files.narrow import widened
@@ -70,6 +71,7 @@ FORMATS = (
         sniff=sniff,
         read=read,
         write=write,
+        rows=MODULES,
         judges=(Judge("PyTorch", "torch", _judge),),
     ),
 )

@@ -1,11 +1,12 @@
 """rnnbridge: one set of trained recurrent weights, running everywhere.
 
     import rnnbridge as rb
-    bundle = rb.load("gpu_model.h5")            # any supported file
-    net = rb.layer(bundle["rnn_1"])             # runs on the native CPU engine
-    report = rb.convert("gpu_model.h5", "cpu.onnx")   # exact or refused, always proven
+    bundle = rb.load("gpu_model.h5")                   # any supported file
+    report = rb.convert("gpu_model.h5", "cpu.pt")      # exact or refused, always proven
+    net = rb.layer(bundle["context"], batch_first=True)  # runs on the native CPU engine
+    y, state = net(x)                                  # x [N, T, I]
 
-Importing this loads NumPy and nothing else; names are fetched at first use.
+Importing this loads no framework and next to nothing else; names are fetched at first use.
 """
 
 from __future__ import annotations
@@ -98,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*_MODULE_OF, *(name for name in globals() if name.startswith("__"))})

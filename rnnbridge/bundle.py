@@ -63,7 +63,7 @@ def save(
     """Write weights, or a whole bundle, to a file.
 
     Args:
-        what: one layer or stack, or what `load` gave.
+        what: one layer or stack, a layer of rnnbridge's own (rb.LSTM ...), or what `load` gave.
         path: the file to be written; its name says the format unless `format` does.
         overwrite: replace an existing file.
         batch_first: the order of sequences that the file or its constructor line says; None keeps the source's.
@@ -109,7 +109,7 @@ def from_framework(layer: Any) -> RNNWeights:
     Raises:
         ArgumentError: no converter knows such an object.
     """
-    return _live_for(layer).read(layer)
+    return layer.to_weights() if hasattr(layer, "to_weights") else _live_for(layer).read(layer)
 
 
 def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch_first: bool | None = None) -> Any:
@@ -123,6 +123,7 @@ def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch
     Raises:
         Incompatible: the framework cannot hold the layer, or `into` is another one.
     """
+    weights = _as_weights(weights)
     if not isinstance(weights, RNNWeights):
         raise ArgumentError(f"{type(weights).__name__} is not RNNWeights; take one layer of a bundle: bundle['name']")
     known = catalogue().live
@@ -193,12 +194,18 @@ def _head_of(path: Path) -> bytes:
 def _as_bundle(what: RNNWeights | Bundle) -> Bundle:
     if isinstance(what, Bundle):
         return what
-    if isinstance(what, RNNWeights):
-        return Bundle({what.origin.name or "rnn": what}, format="memory")
+    weights = _as_weights(what)
+    if isinstance(weights, RNNWeights):
+        return Bundle({weights.origin.name or "rnn": weights}, format="memory")
     raise ArgumentError(
-        f"{type(what).__name__} cannot be saved; save() takes RNNWeights or a Bundle "
+        f"{type(what).__name__} cannot be saved; save() takes RNNWeights, a Bundle or a layer of rnnbridge's own "
         "(rb.from_framework(layer) makes weights of a framework's layer)"
     )
+
+
+def _as_weights(what: Any) -> Any:
+    """The weights of a layer of rnnbridge's own, which knows how to give them; anything else as it is."""
+    return what.to_weights() if hasattr(what, "to_weights") else what
 
 
 def _live_for(layer: Any) -> Live:

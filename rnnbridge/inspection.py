@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """Whether one framework can hold a layer: in which row and by which rewrites, or why not."""
+    """Whether what a format writes can hold a layer: in which row and by which rewrites, or why not."""
 
-    framework: str
+    format: str
     possible: bool
     row: str = ""
     rewrites: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class LayerInspection:
         evidence: what in the file decided the reading.
         assumptions: what the file does not say.
         rewrites: what was done to the numbers on reading, beyond moving them.
-        holders: every framework of the catalogue.
+        holders: every format of the catalogue that is written.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Inspection:
             yield Text(f"\n{layer.name}", style="bold")
             yield _definitions(layer.facts())
             yield Text("\n  who can hold it")
-            yield _definitions((holder.framework, str(holder)) for holder in layer.holders)
+            yield _definitions((holder.format, str(holder)) for holder in layer.holders)
         for title, lines in (("other arrays", self._tensor_lines()), ("notices", self.notices)):
             if body := [indented(line) for line in lines]:
                 yield from (Text(f"\n{title}"), *body)
@@ -207,13 +207,15 @@ def _inspect_layer(name: str, weights: RNNWeights) -> LayerInspection:
 
 
 def _holders(weights: RNNWeights) -> Iterator[Holder]:
-    for framework in dict.fromkeys(row.framework for row in catalogue().rows.values()):
+    for chosen in catalogue().formats.values():
+        if chosen.write is None:
+            continue
         try:
-            found = plan(weights, catalogue().rows_of(framework))
+            found = plan(weights, chosen.rows or catalogue().rows_of(chosen.framework))
         except Incompatible as refusal:
-            yield Holder(framework, False, reasons=refusal.reasons)
+            yield Holder(chosen.name, False, reasons=refusal.reasons)
         else:
-            yield Holder(framework, True, found.row.name, tuple(map(str, found.steps)), found.same_bits)
+            yield Holder(chosen.name, True, found.row.name, tuple(map(str, found.steps)), found.same_bits)
 
 
 def _definitions(facts: Iterator[tuple[str, str]]) -> RenderableType:

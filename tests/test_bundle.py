@@ -111,8 +111,16 @@ def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["x", {"a": WEIGHTS}, None])
 def test_only_weights_are_saved(what: object, tmp_path: Path) -> None:
-    with pytest.raises(rb.ArgumentError, match="takes RNNWeights or a Bundle"):
+    with pytest.raises(rb.ArgumentError, match="takes RNNWeights, a Bundle or a layer"):
         rb.save(what, tmp_path / "a.npz")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
+def test_a_layer_of_ours_is_saved_as_its_weights(name: str, tmp_path: Path) -> None:
+    net = rb.GRU(5, 3, reset="after", seed=1)
+    net.weights["bias_hh_l0"][:] = 0.5
+    rb.save(net, tmp_path / name)
+    assert rb.load(tmp_path / name)["rnn"] == net.to_weights() == rb.from_framework(net)
 
 
 def test_settings_may_be_plain_values(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_verify_exits_0_only_if_the_numbers_are_the_same(source: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("convert", "SOURCE", "TMP/source.plain"), "--force"),
+        (("convert", "SOURCE", "TMP/source.plain", "--force"), "is the source itself"),
         (("convert", "SOURCE", "TMP/none/b.plain"), "none/b.plain: No such file or directory"),
         (("convert", "SOURCE", "TMP/b.full"), "No space left"),
         (("convert", "SOURCE", "TMP/b.xyz"), "known endings"),
@@ -118,6 +118,7 @@ def test_a_refusal_is_one_message_and_leaves_nothing(
         ("convert", "a"),
         ("inspect", "a", "--set", "novalue"),
         ("formats", "--colour"),
+        ("convert", "a", "b", "--batch-first", "--time-first"),
     ],
     ids=" ".join,
 )
@@ -186,6 +187,25 @@ def test_a_closed_pipe_is_no_error() -> None:
     os.close(reading)
     process = start("-m", "rnnbridge", "conventions", stdout=writing)
     os.close(writing)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", ["formats", "conventions", "info"])
+def test_an_output_that_cannot_be_written_is_told_and_exits_1(command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = start("-m", "rnnbridge", command, stdout=full)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot write the output: No space left on device" in told
+    assert "Traceback" not in told
+
+
+def test_a_closed_output_is_no_error() -> None:
+    process = start(
+        "-c", "import os, sys; os.close(1); sys.stdout = None; from rnnbridge.cli import main; main(['formats'])"
+    )
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
 

@@ -58,7 +58,7 @@ def test_every_cell_of_the_spec_is_run_by_the_tests_and_has_a_formula(tmp_path: 
 
 def test_it_says_who_can_hold_a_layer_and_why_not(file: Path) -> None:
     after, before, lstm = (layer.holders[0] for layer in inspect(file).layers)
-    assert (after.framework, after.possible, after.row, after.same_bits) == ("plain", True, "plain.GRU", True)
+    assert (after.format, after.possible, after.row, after.same_bits) == ("plain", True, "plain.GRU", True)
     assert not before.possible
     assert "two different functions" in before.reasons[0]
     assert len(lstm.reasons) == 2

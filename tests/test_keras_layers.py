@@ -43,6 +43,8 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "GRU after": lambda k: k.GRU(H, return_sequences=True, reset_after=True),
     "GRU before": lambda k: k.GRU(H, return_sequences=True, reset_after=False, go_backwards=True),
     "SimpleRNN": lambda k: k.SimpleRNN(H, activation="softsign", return_sequences=True),
+    "LSTM leaky relu": lambda k: k.LSTM(H, activation=k.LeakyReLU(0.3), return_sequences=True),
+    "GRU elu": lambda k: k.GRU(H, activation=k.ELU(0.7), reset_after=True, return_sequences=True),
     "Bidirectional": lambda k: k.Bidirectional(k.LSTM(H, return_sequences=True), merge_mode="ave"),
     "RNN": lambda k: k.RNN(k.GRUCell(H, reset_after=True), return_sequences=True),
     "stack": lambda k: k.RNN([k.LSTMCell(H), k.LSTMCell(H), k.LSTMCell(H)], return_sequences=True),
@@ -134,6 +136,13 @@ def test_a_bias_has_no_place_in_a_layer_without(keras: Any) -> None:
 def test_what_is_not_built_is_said_so(keras: Any) -> None:
     with pytest.raises(rb.ArgumentError, match="is not built yet"):
         rb.from_framework(keras.layers.LSTM(H))
+
+
+def test_a_keras_that_is_not_known_is_refused(keras: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = filled(keras.layers.LSTM(H))
+    monkeypatch.setattr(keras, "__version__", "4.0.1")
+    with pytest.raises(rb.Incompatible, match=r"layer of Keras 4\.0\.1"):
+        rb.from_framework(layer)
 
 
 def test_classes_of_the_users_own_are_refused(keras: Any) -> None:

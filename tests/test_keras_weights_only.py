@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_a_hard_sigmoid_of_nobody_knows_which_keras(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("keras_version", "latest", "it is a version such as"), ("go_backwards", "maybe", "it is true or false"),
+    ("keras_version", "latest", "versions 1, 2 and 3 are read"), ("go_backwards", "maybe", "it is true or false"),
     ("reverse", "true", "nothing here takes the setting 'reverse'"),
     ("activation", "tnh", "setting activation: .*'tnh'"),
 ])  # fmt: skip
@@ -83,11 +84,15 @@ def test_cudnn_kernels_are_reshaped_and_not_transposed(tmp_path: Path) -> None:
         assert np.array_equal(read[3 * gate : 3 * gate + 3], kernel[:, 3 * gate : 3 * gate + 3].reshape(3, 5))
 
 
+def keras_1_lstm() -> dict[str, Any]:
+    parts = {"W": (5, 3), "U": (3, 3), "b": (3,)}
+    return {f"lstm_1_{base}_{gate}": rng().standard_normal(shape) + k
+            for k, gate in enumerate("icfo") for base, shape in parts.items()}  # fmt: skip
+
+
 def test_keras_1_gates_come_in_another_order(tmp_path: Path) -> None:
     """keras-team/keras 3088: twelve arrays, i c f o, each W, U, b."""
-    parts = {"W": (5, 3), "U": (3, 3), "b": (3,)}
-    arrays = {f"lstm_1_{base}_{gate}": rng().standard_normal(shape) + k
-              for k, gate in enumerate("icfo") for base, shape in parts.items()}  # fmt: skip
+    arrays = keras_1_lstm()
     weights = rb.load(weights_file(tmp_path / "w.h5", {"lstm_1": arrays}, None))["lstm_1"]
     assert weights.origin.convention == "keras.LSTM@1"
     for row, gate in enumerate("ifco"):
@@ -106,6 +111,29 @@ def test_bidirectional_halves_by_name(tmp_path: Path) -> None:
     bundle = rb.load(weights_file(tmp_path / "w.h5", layers))
     assert list(bundle) == list(layers)
     assert {weights.spec.direction for weights in bundle.layers.values()} == {"bidirectional"}
+
+
+def bidirectional(path: Path) -> Path:
+    sides = [cell(f"bidirectional_1/{side}_lstm_1", 5, 3, 4, (12,)) for side in ("forward", "backward")]
+    return weights_file(path, {"bidirectional_1": sides[0] | sides[1]})
+
+
+def test_which_way_a_bidirectional_starts_is_assumed(tmp_path: Path) -> None:
+    path = bidirectional(tmp_path / "w.h5")
+    (assumed,) = [one for one in rb.load(path)["bidirectional_1"].origin.assumptions if one.key == "go_backwards"]
+    assert assumed.value == "false"
+    settings = {"go_backwards": "false"}
+    assert "go_backwards" not in {
+        one.key for one in rb.load(path, settings=settings)["bidirectional_1"].origin.assumptions
+    }
+    with pytest.raises(rb.FormatError, match=r"'bidirectional_1' .* go_backwards=True, so that both directions"):
+        rb.load(path, settings={"go_backwards": "true"})
+
+
+@pytest.mark.parametrize("asked", ["SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "GRU"])
+def test_a_class_that_arrays_per_gate_cannot_be(asked: str, tmp_path: Path) -> None:
+    with pytest.raises(rb.ArgumentError, match=f"layer_class='{asked}'; .* those of LSTM in Keras 1"):
+        rb.load(weights_file(tmp_path / "w.h5", {"lstm_1": keras_1_lstm()}, None), settings={"layer_class": asked})
 
 
 def test_nan_weights_are_accepted(tmp_path: Path) -> None:

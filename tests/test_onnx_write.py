@@ -228,7 +228,7 @@ def test_other_number_types_keep_their_bits(cell: str, storage: str, tmp_path: P
     written = rb.save(weights, tmp_path / "a.onnx")
     model = is_valid(tmp_path / "a.onnx")
     assert model.opset_import[0].version == (22 if storage == "bfloat16" else 9)
-    assert any("ONNX Runtime" in notice for notice in written.notices) == (storage != "float16")
+    assert any("ONNX Runtime has no" in notice for notice in written.notices) == (storage != "float16")
     back = rb.load(tmp_path / "a.onnx")["rnn"]
     assert back == weights
     assert back.origin.storage_dtype == ("" if storage == "float64" else storage)
@@ -279,7 +279,8 @@ def test_several_layers_are_refused_by_name(tmp_path: Path) -> None:
 def test_a_constant_that_float32_cannot_hold_is_told(tmp_path: Path) -> None:
     long = spec_of("rnn_tanh", activations=("elu(0.123456789123)",))
     assert any("0.123456789123" in notice for notice in rb.save(weights_of(long), tmp_path / "a.onnx").notices)
-    assert not rb.save(weights_of(spec_of("rnn_tanh", activations=("elu(0.1234)",))), tmp_path / "b.onnx").notices
+    kept = rb.save(weights_of(spec_of("rnn_tanh", activations=("elu(0.1234)",))), tmp_path / "b.onnx").notices
+    assert not any("rounded" in notice for notice in kept)
 
 
 def test_the_model_says_who_wrote_it_and_what(tmp_path: Path) -> None:

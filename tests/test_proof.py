@@ -131,7 +131,8 @@ def test_a_file_verifies_against_itself(tmp_path: Path, cell: str) -> None:
     weights = weights_of(spec_of(cell, num_layers=2, direction="bidirectional"))
     report = verify(save(tmp_path / "a.plain", rnn=weights), save(tmp_path / "b.plain", rnn=weights))
     assert report
-    assert {one.output for one in report.measurements} == ({"y", "h", "c"} if cell == "lstm" else {"y", "h"})
+    outputs = {"y", "h", "weights"} | ({"c"} if cell == "lstm" else set())
+    assert {one.output for one in report.measurements} == outputs
     assert {one.file for one in report.measurements} == {"source", "target"}
     assert report.max_abs_error <= report.tolerance
     assert report.judges == ()
@@ -182,14 +183,17 @@ def test_nan_weights_are_the_same_numbers(tmp_path: Path) -> None:
     assert found.to_dict()["max_abs_error"] == "inf"
 
 
-def test_layers_of_one_file_alone_are_a_notice_and_of_both_a_difference(tmp_path: Path) -> None:
+def test_a_layer_without_a_partner_is_a_difference_whichever_file_has_it(tmp_path: Path) -> None:
     lstm, gru, rnn = layers_of(spec_of("lstm"), spec_of("gru_after"), spec_of("rnn_tanh"))
-    both = save(tmp_path / "a.plain", one=lstm, two=gru)
-    assert verify(both, save(tmp_path / "b.plain", one=lstm))
-    assert "not compared: two of the source" in verify(both, tmp_path / "b.plain").notices
+    both, fewer = save(tmp_path / "a.plain", one=lstm, two=gru), save(tmp_path / "b.plain", one=lstm)
+    assert verify(both, fewer).unpaired == ("two of the source",)
+    assert verify(fewer, both).unpaired == ("two of the target",)
     report = verify(both, save(tmp_path / "c.plain", one=lstm, other=rnn))
     assert not report
     assert report.unpaired == ("two of the source", "other of the target")
+    chosen = verify(both, fewer, {"one": "one"})
+    assert chosen
+    assert "not compared: two of the source" in chosen.notices
 
 
 def test_a_map_says_which_layer_is_which(tmp_path: Path) -> None:
@@ -217,6 +221,6 @@ def test_a_report_is_data(tmp_path: Path) -> None:
     assert plain["ok"] is True
     assert plain["seed"] == 5
     assert plain["measurements"] == [one.to_dict() for one in report.measurements]
-    assert len(plain["measurements"]) == 6
+    assert len(plain["measurements"]) == 7  # three outputs of each file, and the weights
     assert plain["layers"][0]["matched"] == "by order and equal spec"
     assert all(len(line) <= 120 for line in str(report).splitlines())

@@ -113,11 +113,6 @@ def test_a_target_that_exists_stays(source: Path, tmp_path: Path) -> None:
     assert load(target).layers.keys() == {"lower", "upper"}
 
 
-def test_a_file_converts_onto_itself(source: Path) -> None:
-    assert convert(source, source, overwrite=True)
-    assert load(source)["lower"].spec.bias == "double"
-
-
 def test_an_old_target_survives_a_failed_replacement(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target.wrong"
     target.write_text("precious")
@@ -164,3 +159,15 @@ def test_sources_that_are_no_good(source: Path, tmp_path: Path) -> None:
     refused(FormatError, empty, tmp_path / "target.plain", "no recurrent layer")
     refused(FormatError, other, tmp_path / "target.plain", "unknown or damaged")
     refused(FileAccessError, tmp_path / "missing.plain", tmp_path / "target.plain", "cannot read")
+
+
+@pytest.mark.parametrize("spelling", ["a.plain", "./a.plain", "link.plain"])
+def test_the_source_is_never_its_own_target(spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = weights_of(spec_of("lstm"))
+    write_file(Path("a.plain"), {"rnn": (weights.spec, weights.arrays)}, {})
+    before = Path("a.plain").read_bytes()
+    Path("link.plain").symlink_to("a.plain")
+    with pytest.raises(ArgumentError, match="the source itself"):
+        convert("a.plain", spelling, overwrite=True)
+    assert Path("a.plain").read_bytes() == before

@@ -195,7 +195,7 @@ def test_what_a_state_dict_does_not_say_is_assumed_and_can_be_set(tmp_path: Path
     assert written.layers[0].settings == {"nonlinearity": "relu", "batch_first": "true"}
     plain = rb.load(tmp_path / "a.pt")["rnn"]
     assert [str(one) for one in plain.spec.activations] == ["tanh"]
-    assert [one.key for one in plain.origin.assumptions] == ["nonlinearity"]
+    assert [one.key for one in plain.origin.assumptions] == ["nonlinearity", "batch_first"]
     assert plain.origin.batch_first is None
     said = rb.load(tmp_path / "a.pt", settings=written.layers[0].settings)["rnn"]
     assert said == weights

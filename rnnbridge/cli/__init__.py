@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 refused or different, 2 wrong usage, 3 an error of our own
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Sequence
 
@@ -22,7 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    import click
+    try:
+        import click
+        import rich  # noqa: F401 (the commands draw with it)
+    except ModuleNotFoundError as error:
+        print(f"rnnbridge: the command needs the package {error.name!r}: pip install {error.name}", file=sys.stderr)  # noqa: T201
+        return REFUSED
 
     from rnnbridge.cli.commands import rnnbridge
 

@@ -13,6 +13,7 @@ from rnnbridge.cli.output import complain, show
 from rnnbridge.errors import VerificationError
 from rnnbridge.proof import conversion, verification
 from rnnbridge.proof.report import Report
+from rnnbridge.version import version_of
 
 _DONE, _DIFFERENT = 0, 1
 _Command = Callable[..., Any]
@@ -35,6 +36,7 @@ _SET = "What the file does not say; LAYER.KEY=VALUE for one layer. May be repeat
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version_of() or "unknown, not installed", prog_name="rnnbridge")
 def rnnbridge() -> None:
     """Trained recurrent weights between frameworks: exact or refused, always proven."""
 
@@ -59,7 +61,8 @@ def inspect(file: str, set: dict[str, str], as_json: bool) -> int:  # noqa: A002
 @click.option("--to", metavar="FORMAT", help="The format of DST, where its name does not say it (see: formats).")
 @click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer. May be repeated.")
 @_setting("--set", "What SRC does not say, or an option of DST's format; LAYER.KEY=VALUE for one layer. Repeatable.")
-@click.option("--batch-first/--time-first", default=None, help="The order of sequences DST says; SRC's unless given.")
+@click.option("--batch-first", is_flag=True, help="DST's sequences are [N, T, .]; in SRC's order unless given.")
+@click.option("--time-first", is_flag=True, help="DST's sequences are [T, N, .].")
 @click.option("--no-verify", is_flag=True, help="Publish without proof.")
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
 @_json
@@ -69,7 +72,8 @@ def convert(
     to: str | None,
     layers: tuple[str, ...],
     set: dict[str, str],  # noqa: A002 (the option's name)
-    batch_first: bool | None,
+    batch_first: bool,
+    time_first: bool,
     no_verify: bool,
     force: bool,
     as_json: bool,
@@ -79,6 +83,8 @@ def convert(
     DST appears only once it is proven: SRC and DST are run on the same inputs by rnnbridge and by every framework that
     is installed and can run them.
     """
+    if batch_first and time_first:
+        raise click.UsageError("--batch-first and --time-first contradict each other; give one")
     try:
         report = conversion.convert(
             src,
@@ -87,7 +93,7 @@ def convert(
             layers=layers or None,
             settings=set,
             overwrite=force,
-            batch_first=batch_first,
+            batch_first=batch_first if batch_first or time_first else None,
             verify=not no_verify,
         )
     except VerificationError as error:

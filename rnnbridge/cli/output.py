@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rnnbridge.errors import FileAccessError
 from rnnbridge.tables import text_width
 
 if TYPE_CHECKING:
@@ -22,10 +24,18 @@ def show(what: dict[str, Any] | list[Any] | RenderableType) -> None:
         return
     from rich.console import Console
 
-    console = Console(width=text_width(), highlight=False, markup=False)
-    with console.capture() as capture:
-        console.print(what, crop=False)
-    _write("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    drawn = io.StringIO()
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(
+        file=drawn,
+        width=text_width(),
+        highlight=False,
+        markup=False,
+        force_terminal=on_terminal,
+        no_color=not on_terminal,
+    )
+    console.print(what, crop=False)
+    _write("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
 
 
 def complain(message: str) -> None:
@@ -34,8 +44,17 @@ def complain(message: str) -> None:
 
 
 def _write(text: str) -> None:
+    if sys.stdout is None:  # closed by whoever called
+        return
     try:
         click.echo(text)
         sys.stdout.flush()
     except BrokenPipeError:  # as in `rnnbridge inspect FILE | head`: what was asked for is done all the same
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_the_rest()
+    except OSError as error:
+        _discard_the_rest()
+        raise FileAccessError(f"cannot write the output: {error.strerror or error}") from error
+
+
+def _discard_the_rest() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

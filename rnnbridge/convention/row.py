@@ -197,7 +197,8 @@ class Convention:
                     yield slot, layer, direction
 
     def _assemble(self, blocks: Mapping[Place, Mapping[str, Array]], spec: RNNSpec) -> dict[str, Array]:
-        canonical, wrong = {}, []
+        canonical: dict[str, Array] = {}
+        wrong = []
         for layer, direction, suffix in spec.positions():
             for name, shape in spec.tensor_shapes(layer).items():
                 have = blocks.get((name, layer, direction), {})

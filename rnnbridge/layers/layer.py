@@ -55,8 +55,12 @@ class Layer:
 
     @property
     def weights(self) -> InPlace:
-        """Name -> array, PyTorch's names and shapes (`RNNWeights`). Writable in place until `freeze`."""
+        """Name -> array, PyTorch's names and shapes as in `RNNWeights`. Writable in place until `freeze`."""
         return InPlace(self._parameters.arrays)
+
+    def to_weights(self) -> RNNWeights:
+        """A copy of the weights as they are now, to be saved or converted: `rb.save(layer, path)` takes it so too."""
+        return RNNWeights(self.spec, self.weights, self.origin)
 
     @property
     def frozen(self) -> bool:
@@ -213,9 +217,8 @@ class Layer:
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and copy keep: weights and options, no plan and no packed weights."""
-        weights = RNNWeights(self.spec, self.weights, self.origin)
         options = {"batch_first": self.batch_first, "dropout": self.dropout, "seed": self.dropout_seed}
-        return {"weights": weights, "options": options, "offset": self.dropout_offset, "frozen": self.frozen}
+        return {"weights": self.to_weights(), "options": options, "offset": self.dropout_offset, "frozen": self.frozen}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Layer.__init__(self, state["weights"], **state["options"])

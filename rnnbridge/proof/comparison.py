@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rnnbridge.proof import judges, own
+from rnnbridge.proof.numbers import compare_weights
 from rnnbridge.proof.pairing import Pair, Run
 from rnnbridge.proof.report import Measurement
 from rnnbridge.proof.samples import SHORTER, Sample, samples_for
@@ -65,6 +66,7 @@ def compare(source: Side, target: Side, pairs: tuple[Pair, ...], seed: int, time
         findings.notices += _blunt(truth)
         for file, run in (("source", truth.pair.source), ("target", truth.pair.target)):
             _run_own(findings, truth, file, run)
+        _compare_weights(findings, truth.pair)
     _run_judges(findings, truths, (source, target), time_limit)
     findings.measurements.sort(key=lambda one: [str(pair.source) for pair in pairs].index(one.layer))
     findings.judges = list(dict.fromkeys(findings.judges))
@@ -105,6 +107,14 @@ def _run_own(findings: Findings, truth: _Truth, file: str, run: Run) -> None:
     findings.measurements += _measure(truth, file, done.runner, dict(enumerate(done.outputs)))
 
 
+def _compare_weights(findings: Findings, pair: Pair) -> None:
+    found = compare_weights(str(pair.source), pair.source.weights, pair.target.weights)
+    if found is None:
+        findings.notices.append(f"{pair.source}: its weights have other arrays in the two files, so they were only run")
+    else:
+        findings.measurements.append(found)
+
+
 def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Side], time_limit: float) -> None:
     trials = [(side, trial) for side in sides for trial in _trials(side, truths)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -119,8 +129,11 @@ def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Sid
         for number, truth in enumerate(truths):
             outputs = {index: got for (chain, index), got in verdict.outputs.items() if chain == number}
             findings.measurements += _measure(truth, side.file, who, outputs)
-    if not findings.judges:
-        findings.notices.append(_alone(sides))
+    findings.notices += [
+        _alone(side)
+        for side in sides
+        if not any(v.outputs for (s, _), v in zip(trials, verdicts, strict=True) if s is side)
+    ]
 
 
 def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:
@@ -134,10 +147,10 @@ def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:
         yield judges.Trial(judge, side.bundle.path, side.bundle.format, side.settings, chains)
 
 
-def _alone(sides: tuple[Side, Side]) -> str:
-    missing = {judge.name: None for side in sides for judge in judges.judges_of(side.bundle.format)[1]}
-    names = " or ".join(missing)
-    return "read and run by rnnbridge alone" + (f"; install {names} to have {names} judge it" if missing else "")
+def _alone(side: Side) -> str:
+    missing = " or ".join(dict.fromkeys(judge.name for judge in judges.judges_of(side.bundle.format)[1]))
+    cure = f"; install {missing} to have {missing} judge it" if missing else ""
+    return f"the {side.file}: read and run by rnnbridge alone{cure}"
 
 
 def _measure(truth: _Truth, file: str, runner: str, outputs: Mapping[int, Outputs]) -> Iterator[Measurement]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rnnbridge.bundle import format_for, load, write
 from rnnbridge.catalogue import Settings, Written
-from rnnbridge.errors import VerificationError
+from rnnbridge.errors import ArgumentError, VerificationError
 from rnnbridge.files.atomic import replacing
 from rnnbridge.proof.comparison import Side, compare
 from rnnbridge.proof.pairing import by_names
@@ -57,6 +57,8 @@ def convert(
         TargetExistsError, FileAccessError, FormatError, ArgumentError: nothing was written.
     """
     target, asked = Path(dst), Settings(settings)
+    if target.exists() and Path(src).exists() and target.samefile(src):
+        raise ArgumentError(f"{dst} is the source itself; give the target another name")
     chosen = format_for(target, format)
     source = load(src, settings=asked)
     names = [layers] if isinstance(layers, str) else list(source if layers is None else layers)
@@ -85,8 +87,16 @@ def _report(source: Bundle, written: Written, src: Path, dst: Path, seed: int) -
         layers=tuple(_layers(source, written)),
         rewrites=tuple(dict.fromkeys(_rewrites(source, written))),
         not_converted=written.not_converted,
-        notices=(*source.notices, *written.notices),
+        notices=(*source.notices, *written.notices, *dict.fromkeys(_padding(source, written))),
     )
+
+
+def _padding(source: Bundle, written: Written) -> Iterator[str]:
+    words = {"zero": "gives zeros", "repeat": "repeats the last output"}
+    for one in written.layers:
+        have, held = source[one.source].origin.padding, one.plan.row.padding
+        if have != held:
+            yield f"{one.source}: past a sequence's length the source {words[have]} and the target {words[held]}"
 
 
 def _prove(report: Report, source: Side, written: Written, draft: Path, time_limit: float) -> Report:

@@ -14,20 +14,22 @@ if TYPE_CHECKING:
 
 
 def table_of(measurements: Sequence[Measurement]) -> Grid:
-    """A row per layer, file and runner, a column per output; above a layer's rows what was allowed."""
-    outputs = [name for name in ("y", "h", "c") if any(one.output == name for one in measurements)]
+    """A row per layer, file and runner, a column per output; what was allowed above them, and where it changes."""
+    outputs = [name for name in ("y", "h", "c", "weights") if any(one.output == name for one in measurements)]
     table = grid("layer", "file", "run by", *(f"error {name}" for name in outputs), "")
     for column in table.columns[3:]:
         column.justify = "right"
-    allowed: tuple[str, dict[str, float]] | None = None
+    shown: str | None = None
+    allowed: dict[str, float] = {}
     for (layer, file, runner), row in _rows(measurements):
         tolerances = {name: one.tolerance for name, one in row.items()}
-        if (layer, tolerances) != allowed:
-            title = layer if allowed is None or allowed[0] != layer else ""
-            if title and allowed:
+        if layer != shown or any(allowed[name] != tolerances[name] for name in tolerances):
+            title = layer if layer != shown else ""
+            if title and shown is not None:
                 table.add_section()
-            allowed = (layer, tolerances)
-            table.add_row(title, "", "allowed", *_cells(tolerances, outputs), "", style="dim")
+            first = {one.output: one.tolerance for one in reversed(measurements) if one.layer == layer}
+            shown, allowed = layer, {**first, **tolerances}
+            table.add_row(title, "", "allowed", *_cells(allowed, outputs), "", style="dim")
         verdict = "ok" if all(one.ok for one in row.values()) else "DIFFERS"
         errors = {name: one.max_abs_error for name, one in row.items()}
         style = None if verdict == "ok" else "bold red"

@@ -20,7 +20,7 @@ class Measurement:
 
     Args:
         layer: its name in the source.
-        output: "y", "h" or "c".
+        output: "y", "h" or "c"; "weights" for the numbers themselves, whose errors are relative to an array's largest.
         file: "source" or "target": whose file was run.
         runner: who ran it, with version.
     """
@@ -43,6 +43,8 @@ class Measurement:
         return {**asdict(self), **numbers, "ok": self.ok}
 
     def __str__(self) -> str:
+        if self.output == "weights":
+            return f"{self.layer}, weights: relative difference {self.max_abs_error:.3g}, allowed {self.tolerance:.3g}"
         return (
             f"{self.layer}, output {self.output}, the {self.file} run by {self.runner}: "
             f"error {self.max_abs_error:.3g}, allowed {self.tolerance:.3g}"
@@ -145,7 +147,8 @@ class Report:
     def summary(self) -> str:
         """The outcome in a line."""
         if self.unpaired:
-            return f"DIFFERENT: no partner for {', '.join(self.unpaired)}"
+            partnerless = ", ".join(self.unpaired)
+            return f"DIFFERENT: no partner for {partnerless} (to compare some layers only, pair them: --map a=b)"
         if self.failures:
             return f"DIFFERENT: {self._largest}"
         if not self.measurements:
@@ -197,16 +200,21 @@ class Report:
             "rewrites": map(str, self.rewrites),
             "not converted": self.not_converted,
             "notices": self.notices,
-            "to paste": (one.constructor for one in self.layers if one.constructor),
+            "to paste": self._lines_to_paste(),
         }
         for title, lines in lists.items():
             if body := [indented(line, whole=title == "to paste") for line in lines]:
                 yield from (Text(title), *body, "")
         yield Text(self.summary, style="bold green" if self.ok else "bold red")
 
+    def _lines_to_paste(self) -> list[str]:
+        made = [(one.target, one.constructor) for one in self.layers if one.constructor]
+        return [line if len(made) == 1 else f"{target}: {line}" for target, line in made]
+
     @property
     def _largest(self) -> Measurement | None:
-        return max(self.failures or self.measurements, key=lambda one: one.max_abs_error, default=None)
+        runs = [one for one in self.measurements if one.output != "weights"]
+        return max(self.failures or runs, key=lambda one: one.max_abs_error, default=None)
 
 
 def _number(value: float) -> float | str:

@@ -71,11 +71,10 @@ def _proven(pair: Pair) -> ProvenLayer:
 
 
 def _without_partner(pairing: Pairing, *, mapped: bool) -> tuple[list[str], tuple[str, ...]]:
-    """Notices of layers that one file has beyond the other; where both have some, they are a difference."""
+    """Layers without a partner: a notice where the user chose the pairs, else a difference."""
     left = {"source": pairing.left_of_source, "target": pairing.left_of_target}
-    if all(left.values()) and not mapped:
-        return [], tuple(f"{name} of the {file}" for file, names in left.items() for name in names)
-    return [f"not compared: {name} of the {file}" for file, names in left.items() for name in names], ()
+    told = [f"{name} of the {file}" for file, names in left.items() for name in names]
+    return ([f"not compared: {one}" for one in told], ()) if mapped else ([], tuple(told))
 
 
 def _on_reading(pairing: Pairing) -> tuple[AppliedRewrite, ...]:
