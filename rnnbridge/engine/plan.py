@@ -40,7 +40,7 @@ class Plan:
 
     Attributes:
         state_shape: [L*D, N, H] of states and of their gradients.
-        packed_nbytes: bytes of packed weights; depends on the spec and dtype alone.
+        packed_nbytes: bytes of packed weights; depends on the spec, the dtype and training alone.
         workspace_nbytes: bytes of scratch, of forward and backward alike (rnb_sizes in rnnbridge.h).
         tape_nbytes: bytes that a training forward keeps for its backward: 0 without training.
 
@@ -83,8 +83,8 @@ class Plan:
         return f"<Plan T={self.T} N={self.N} {self.dtype}: {sizes}>"
 
     def pack(self, weights: Mapping[str, Array], out: Block | None = None) -> Block:
-        """Reorder the weights into the engine's own panels. Plans of an equal spec and dtype share the result, only
-        that what backward reads must come from a training plan.
+        """Reorder the weights into the engine's own panels. Plans of an equal spec and dtype share the result, but
+        those that train take only what a training plan packed.
 
         Args:
             weights: the canonical arrays by name, C-contiguous and of the plan's dtype; only read.
