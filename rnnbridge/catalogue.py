@@ -149,9 +149,9 @@ class Format:
         sniff: whether a file is one of these, from its path and its first 512 bytes.
         read: raises FormatError for anything that is not as it should be.
         write: writes to the path given and nowhere else; None if it only reads. The same input gives the same bytes.
-        rows: how it lays out what it writes; none given, all rows of its framework.
         judges: frameworks that can run such a file.
         extra: the extra of the package that it needs, "" if none.
+        rows: how it lays out what it writes; none given, all rows of its framework.
     """
 
     name: str
@@ -162,9 +162,9 @@ class Format:
     sniff: Callable[[Path, bytes], bool]
     read: Callable[[Path, Settings], Bundle]
     write: Callable[[Bundle, Path, WriteOptions], Written] | None = None
-    rows: tuple[Convention, ...] = ()
     judges: tuple[Judge, ...] = ()
     extra: str = ""
+    rows: tuple[Convention, ...] = ()
 
 
 @dataclass(frozen=True)
