@@ -71,7 +71,7 @@ static void pack(const rnb_plan* plan, void* packed) {
 
 int main(void) {
   rnb_plan* plan = make_plan();
-  rnb_sizes sizes = {sizeof sizes, 0, 0};
+  rnb_sizes sizes = {sizeof sizes, 0, 0, 0};
   check(rnb_plan_sizes(plan, &sizes));
   void *packed_block, *workspace_block;
   void* packed = aligned(sizes.packed_nbytes, &packed_block);

@@ -24,8 +24,11 @@ ACTIVATIONS = {
 ROWS = {"lstm": ["i", "f", "g", "o"], "gru": ["r", "z", "n"], "rnn": ["n"]}
 
 
-def run(spec, arrays, x, h0, c0=None, lengths=None):
-    """x [T, N, I], h0 and c0 [L*D, N, H], lengths [N] or None -> y [T, N, .], h, c (c None unless an LSTM)."""
+def run(spec, arrays, x, h0, c0=None, lengths=None, masks=None):
+    """x [T, N, I], h0 and c0 [L*D, N, H], lengths [N] or None -> y [T, N, .], h, c (c None unless an LSTM).
+
+    masks: for dropout, one array [T, N, .] per layer but the last, which its output is multiplied by.
+    """
     steps, batch = x.shape[0], x.shape[1]
     lengths = [steps] * batch if lengths is None else [int(n) for n in lengths]
     h_final, c_final = np.array(h0, np.float64), np.array(h0 if c0 is None else c0, np.float64)
@@ -48,6 +51,11 @@ def run(spec, arrays, x, h0, c0=None, lengths=None):
                 h_final[row, n], c_final[row, n] = h, c
                 outputs.append(out)
             sequence = [joined(spec.merge, [out[t] for out in outputs]) for t in range(len(sequence))]
+            if masks is not None and layer < spec.num_layers - 1:
+                sequence = [
+                    [v * float(m) for v, m in zip(sequence[t], masks[layer][t][n], strict=True)]
+                    for t in range(len(sequence))
+                ]
         columns.append(sequence)
     y = np.zeros((steps, batch, spec.output_size))
     for n, sequence in enumerate(columns):

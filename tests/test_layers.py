@@ -154,13 +154,11 @@ def test_merge_none_gives_both_directions_apart() -> None:
     assert equal((forward, backward), (whole[..., :H], whole[..., H:]))
 
 
-def test_forward_gives_three_and_training_is_refused() -> None:
+def test_forward_gives_three() -> None:
     net = layer_of()
     y, state, tape = net.forward(x_of(), state_of(net), lengths=[1, 2, 3])
     assert equal((y, *state), (net(x_of(), state_of(net), [1, 2, 3])[0], *state))
     assert tape is None
-    with pytest.raises(rb.ArgumentError, match="this version of the engine runs forward only"):
-        net.forward(x_of(), training=True)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -9,21 +9,27 @@
  *   RNN         h' = f(W x + U h + b)
  *
  * Order of calls: rnb_plan_create -> rnb_plan_sizes -> (caller allocates) -> rnb_pack -> rnb_forward, as
- * often as wanted -> rnb_plan_destroy. The caller owns all memory; rnb_pack and rnb_forward never allocate
- * any that grows with the problem. The library's only global state is its thread pool and the choice of an
- * instruction set.
+ * often as wanted -> rnb_plan_destroy. The caller owns all memory; no call but rnb_plan_create allocates any.
+ * The library's only global state is its thread pool and the choice of an instruction set.
+ *
+ * Training: a plan with RNB_PLAN_TRAINING; rnb_forward with a tape, then rnb_backward with that tape, any
+ * number of times. One workspace serves both: it holds nothing between calls, while the tape must stay as it
+ * is from its forward to its last backward, and so must x, y, h0 and c0, which the tape does not copy. Plans
+ * of several shapes can share the largest one's workspace; each forward that still awaits its backward needs
+ * a tape of its own. examples/train.c shows it.
  *
  * Every function may be called from any thread. A plan is immutable: several threads may use one at once,
  * each with a workspace of its own; packed weights are only read by rnb_forward and may be shared by all
- * plans of one spec, whatever their T and N.
+ * plans of one spec, whatever their T and N. What a training plan packs serves the others of its spec too,
+ * not the other way round.
  *
  * Results are the same bits for any number of threads and for any company that a row has in the batch, on one
  * instruction set.
  *
  * ABI: `struct_size` is the first field of every struct and must be set to sizeof(that struct) by the caller.
- * Fields are only ever added at the end; a library that is older than its caller accepts the longer struct as
- * long as what it does not know is zero. In every enumeration 0 is not a value, so that a forgotten field is
- * an error.
+ * Fields are only ever added at the end: what an older caller's shorter struct lacks counts as zero, and a
+ * library that is older than its caller accepts the longer struct as long as what it does not know is zero.
+ * In every enumeration 0 is not a value, so that a forgotten field is an error.
  */
 #ifndef RNNBRIDGE_H
 #define RNNBRIDGE_H
@@ -118,6 +124,22 @@ typedef struct rnb_activation {
   double beta;
 } rnb_activation;
 
+/* Bits of rnb_plan_create's flags. */
+typedef enum rnb_plan_flag {
+  /* The plan can train. Activations: all but silu and gelu (their slope does not follow from their output),
+   * leaky_relu and elu with alpha > 0, scaled_tanh with alpha != 0. */
+  RNB_PLAN_TRAINING = 1,
+  /* With TRAINING: the tape keeps no gates, and of the cell states only some; backward runs each stretch of
+   * steps forward once more. The gradients are the same bits. */
+  RNB_PLAN_RECOMPUTE = 2
+} rnb_plan_flag;
+
+/* Bits of rnb_backward_args.accumulate: add to what the arrays hold instead of writing. */
+typedef enum rnb_accumulate {
+  RNB_ACCUMULATE_WEIGHTS = 1, /* dweights */
+  RNB_ACCUMULATE_INPUTS = 2   /* dx, dh0, dc0 */
+} rnb_accumulate;
+
 typedef struct rnb_spec {
   size_t struct_size;
   int32_t cell;         /* rnb_cell */
@@ -139,18 +161,29 @@ typedef struct rnb_spec {
 } rnb_spec;
 
 /* Sizes in bytes, the same for every number of threads and every instruction set. With e the element's size,
- * H' = H rounded up to a multiple of 64/e, I_l the input size of layer l, slots S and state rows K:
+ * x' = x rounded up to a multiple of 64/e, I_l the input size of layer l, slots S and state rows K:
  *                 LSTM   GRU after   GRU before   RNN
  *      G            4        3           3         1
  *      S            4        4           3         1
  *      K            3        2           3         2
  *   packed    = e * sum over l, d of H' (S + G (I_l + H))
  *   workspace = e D (96 + N) S H' + e D N K (H' + 64/e) + e B T N Y' + 16 N
- * Y' is the width of a layer's output rounded up to a multiple of 64/e; B = 0, 1, 2 for L = 1, 2, more. */
+ * Y is the width of a layer's output; B = 0, 1, 2 for L = 1, 2, more.
+ *
+ * A training plan's, with A the larger of I and (L > 1) Y, R = N min(T, 512 / N rounded up) rows of a chunk
+ * of backward, R' = R rounded up to a multiple of 16, plus 16, and every term rounded up to a multiple of 64
+ * bytes: packed   += e * sum over l, d of G H' (H' + I_l') tape      = 48 + 8 N + e L D T N (S H' + C H') + e
+ * (L - 1) T N Y' + M e L D T N H' C = 1 for LSTM, else 0; RNN has no S term; M = 1 for merge sum, mul, ave,
+ * else 0. With RNB_PLAN_RECOMPUTE there is no S term either, and C counts only the chunks' starts, T -> T /
+ * (R / N) rounded up, less 1. workspace = the larger of forward:  the above + 8 (T + 1) + (L > 1) e D (96 +
+ * N) Y' backward: e D (R (2 S H' + 64/e + A') + R' (A + H + 2) + G H' (A + H + 2) + N (4 + C) (H' + 64/e))
+ *               + e B T N Y' + 16 N + 8 (T + 1), for GRU before + e D (R' H + R H' + N (H' + 64/e)),
+ *               with RNB_PLAN_RECOMPUTE + e D R (S + C) H' */
 typedef struct rnb_sizes {
   size_t struct_size;
   size_t packed_nbytes;
-  size_t workspace_nbytes;
+  size_t workspace_nbytes; /* serves rnb_forward and, in a training plan, rnb_backward */
+  size_t tape_nbytes;      /* 0 without RNB_PLAN_TRAINING */
 } rnb_sizes;
 
 /* Arrays in PyTorch's layout, row-major and contiguous, of the spec's dtype; read during the call only:
@@ -196,7 +229,63 @@ typedef struct rnb_forward_args {
   const void* c0; /* the same, LSTM only */
   void* hn;       /* [L*D, N, H] contiguous, NULL if not wanted */
   void* cn;       /* the same, LSTM only */
+
+  /* Training: tape_nbytes; RNB_ALIGNMENT; needs no initialisation. NULL: an evaluation, without dropout, also
+   * by a training plan. With a tape y must be given where outputs are concatenated (merge concat, none), and
+   * h0 and c0 may not be hn and cn. */
+  void* tape;
+  uint64_t weights_generation; /* any number for the contents of `packed`; rnb_backward must give the same */
+
+  /* Dropout of every layer's output but the last one's, 0 <= p <= 1. Feature j of sample n at time t is kept
+   * if (word >> 8) 2^-24 >= p, then scaled by 1 / (1 - p), with word j % 4 of Philox4x32-10 at
+   *   key     = (dropout_seed's low half, its high half)
+   *   counter = (j / 4 + 2^24 layer, n + dropout_sample_offset, t, dropout_offset), each modulo 2^32
+   * so that a mask depends on neither threads nor lengths nor the order of samples. dropout_offset is to
+   * differ from call to call. All four are looked at only with a tape, and kept in it. */
+  double dropout;
+  uint64_t dropout_seed;
+  uint32_t dropout_offset;
+  uint32_t dropout_sample_offset;
 } rnb_forward_args;
+
+/* Gradients of a scalar, given those of y, hn and cn. Element types, strides and contiguity are as in
+ * rnb_forward_args. Nothing may overlap what is written, except that dh0 may be dhn itself and dc0 may be
+ * dcn. Every gradient that is NULL is not computed. */
+typedef struct rnb_backward_args {
+  size_t struct_size;
+  const void* packed; /* as in the forward; from rnb_pack with a training plan */
+  void* workspace;    /* workspace_nbytes; RNB_ALIGNMENT; any contents */
+  const void* tape;   /* that rnb_forward filled by a plan of equal spec, T, N and flags; only read */
+  uint64_t weights_generation; /* the forward's, else the tape is refused as one of replaced weights */
+
+  const void* x; /* [T, N, I] of the forward, unchanged */
+  int64_t x_stride_t;
+  int64_t x_stride_n;
+  const void* y; /* that the forward wrote, unchanged; not looked at with merge sum, mul, ave */
+  int64_t y_stride_t;
+  int64_t y_stride_n;
+  const void* h0; /* of the forward, unchanged (lengths are in the tape) */
+  const void* c0;
+
+  const void* dy; /* the shape of y; never read past a length; NULL means zeros */
+  int64_t dy_stride_t;
+  int64_t dy_stride_n;
+  const void* dhn; /* [L*D, N, H], NULL means zeros */
+  const void* dcn; /* the same, LSTM only */
+
+  void* dx; /* [T, N, I]; exactly zero (accumulating: left as it is) past a length; NULL if not wanted */
+  int64_t dx_stride_t;
+  int64_t dx_stride_n;
+  void* dh0; /* [L*D, N, H], that of hn where the length is 0; NULL if not wanted */
+  void* dc0; /* the same, LSTM only */
+
+  /* As rnb_weights.arrays: the same count, order, shapes and layout. The array, or any in it, may be NULL. */
+  void* const* dweights;
+  size_t dweights_count;
+
+  uint32_t accumulate; /* bits of rnb_accumulate */
+  int32_t num_threads; /* as in rnb_forward_args */
+} rnb_backward_args;
 
 typedef struct rnb_plan rnb_plan;
 
@@ -210,7 +299,7 @@ RNB_API int32_t rnb_abi_version(void);
  *              "direction": {...}, "bias": {...}, "merge": {...}, "output_order": {...},
  *              "activation": {...}},
  *    "struct_sizes": {"rnb_activation": 24, "rnb_spec": ..., "rnb_sizes": ..., "rnb_weights": ...,
- *                     "rnb_forward_args": ...},
+ *                     "rnb_forward_args": ..., "rnb_backward_args": ...},
  *    "isa": {"compiled": ["baseline", "avx2", ...], "usable": [...], "active": "avx2" or null,
  *            "warnings": [...]}}
  * Names in "codes" are the enumerators' in lower case without their prefix (dtype: "float32").
@@ -224,8 +313,7 @@ RNB_API const char* rnb_build_info(void);
  * until the next failing call on this thread. */
 RNB_API const char* rnb_last_error(void);
 
-/* T >= 1, N >= 0, flags = 0 (bits are given a meaning by later versions). Copies the spec. *plan is set on
- * success only. */
+/* T >= 1, N >= 0, flags: bits of rnb_plan_flag. Copies the spec. *plan is set on success only. */
 RNB_API rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t flags,
                                    rnb_plan** plan);
 
@@ -239,6 +327,11 @@ RNB_API rnb_status rnb_pack(const rnb_plan* plan, const rnb_weights* weights, vo
 
 /* N = 0 returns at once. On an error nothing has been written. */
 RNB_API rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args);
+
+/* By a training plan. May be repeated on one tape, with the same bits for the same arguments; dropout is that
+ * of the forward. With N = 0 weight gradients are zero. A tape of another plan's shape or of other weights is
+ * an error. On an error nothing has been written. */
+RNB_API rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args);
 
 /* 1 <= n <= 1024, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run
  * on. While the default holds and RNNBRIDGE_NUM_THREADS is not such a number, rnb_plan_create fails. */

@@ -57,7 +57,8 @@ std::string make() {
        << "}, \"struct_sizes\": {\"rnb_activation\": " << sizeof(rnb_activation)
        << ", \"rnb_spec\": " << sizeof(rnb_spec) << ", \"rnb_sizes\": " << sizeof(rnb_sizes)
        << ", \"rnb_weights\": " << sizeof(rnb_weights)
-       << ", \"rnb_forward_args\": " << sizeof(rnb_forward_args) << "}, \"isa\": {"
+       << ", \"rnb_forward_args\": " << sizeof(rnb_forward_args)
+       << ", \"rnb_backward_args\": " << sizeof(rnb_backward_args) << "}, \"isa\": {"
        << array("compiled", isa.compiled) << ", " << array("usable", isa.usable)
        << ", \"active\": " << (isa.active ? quoted(isa.active->name) : "null") << ", "
        << array("warnings", isa.warnings) << "}}";

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 
+#include "backward.h"
 #include "build_info.h"
 #include "error.h"
 #include "forward.h"
@@ -59,6 +60,8 @@ template <>
 constexpr size_t kFirstSize<rnb_weights> = offsetof(rnb_weights, count) + sizeof(size_t);
 template <>
 constexpr size_t kFirstSize<rnb_forward_args> = offsetof(rnb_forward_args, cn) + sizeof(void*);
+template <>
+constexpr size_t kFirstSize<rnb_backward_args> = offsetof(rnb_backward_args, num_threads) + sizeof(int32_t);
 
 // A copy of the caller's struct: fields that an older caller does not have are zero, and a newer caller may
 // have set none that we do not know.
@@ -85,13 +88,26 @@ void check_aligned(const char* name, const void* pointer) {
           RNB_ALIGNMENT, " bytes");
 }
 
-void check_weights(const rnb_plan& plan, const rnb_weights& w) {
-  const int64_t each = plan.spec.bias == RNB_BIAS_NONE ? 2 : plan.spec.bias == RNB_BIAS_SINGLE ? 3 : 4;
+void check_count(const rnb_plan& plan, const char* name, size_t count) {
+  const int64_t each = plan.spec.arrays_per_direction();
   const int64_t expected = plan.spec.num_layers * plan.spec.directions() * each;
-  require(w.count == size_t(expected), "weights.count is ", w.count, "; this spec has ", expected,
-          " arrays, ", each, " per layer and direction");
+  require(count == size_t(expected), name, " is ", count, "; this spec has ", expected, " arrays, ", each,
+          " per layer and direction");
+}
+
+void check_weights(const rnb_plan& plan, const rnb_weights& w) {
+  check_count(plan, "weights.count", w.count);
   require(w.arrays != nullptr, "weights.arrays is NULL");
   for (size_t i = 0; i < w.count; ++i) require(w.arrays[i] != nullptr, "weights.arrays[", i, "] is NULL");
+}
+
+void check_training(const rnb_plan& plan, const rnb_forward_args& a) {
+  require(plan.training, "tape is given, but the plan was made without RNB_PLAN_TRAINING");
+  check_aligned("tape", a.tape);
+  require(a.y || !plan.spec.concatenates(), "y is NULL; with a tape it must be given, backward reads it");
+  require(!(a.h0 && a.h0 == a.hn) && !(a.c0 && a.c0 == a.cn),
+          "hn is h0 or cn is c0; with a tape they must be apart, backward reads the initial states");
+  require(a.dropout >= 0 && a.dropout <= 1, "dropout is ", a.dropout, "; accepted are 0 to 1");
 }
 
 void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
@@ -101,6 +117,18 @@ void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
   require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
   require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.cn),
           "c0 and cn are for an LSTM only; they must be NULL");
+  if (a.tape) check_training(plan, a);
+}
+
+void check_backward(const rnb_plan& plan, const rnb_backward_args& a) {
+  check_aligned("packed", a.packed);
+  check_aligned("workspace", a.workspace);
+  check_aligned("tape", a.tape);
+  require(a.x != nullptr, "x is NULL");
+  require(a.y || !plan.spec.concatenates(), "y is NULL; backward reads the forward's y");
+  require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
+  require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.dcn && !a.dc0),
+          "c0, dcn and dc0 are for an LSTM only; they must be NULL");
 }
 
 }  // namespace
@@ -121,10 +149,11 @@ rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t 
   return guarded([&] {
     const rnb_spec given = read_struct("rnb_spec", spec);
     require(plan != nullptr, "plan is NULL");
-    require(flags == 0, "flags is ", flags, "; this library knows none");
+    require(flags <= (RNB_PLAN_TRAINING | RNB_PLAN_RECOMPUTE) && flags != RNB_PLAN_RECOMPUTE, "flags is ",
+            flags, "; accepted are 0, 1 (training) and 3 (training that recomputes)");
     rnb::
         get_num_threads();  // a default that is none is said now, not at the first call large enough to share
-    *plan = new rnb_plan(rnb::Spec(given), T, N, rnb::active_kernels());
+    *plan = new rnb_plan(rnb::Spec(given), T, N, flags, rnb::active_kernels());
   });
 }
 
@@ -136,6 +165,7 @@ rnb_status rnb_plan_sizes(const rnb_plan* plan, rnb_sizes* sizes) {
     rnb_sizes known = read_struct("rnb_sizes", sizes);
     known.packed_nbytes = size_t(plan->packed_nbytes);
     known.workspace_nbytes = size_t(plan->workspace_nbytes);
+    known.tape_nbytes = size_t(plan->tape_nbytes);
     std::memcpy(sizes, &known, std::min(known.struct_size, sizeof known));
   });
 }
@@ -157,6 +187,19 @@ rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* args) {
     if (plan->N == 0) return;
     check_forward(*plan, given);
     rnb::forward(*plan, given);
+  });
+}
+
+rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    const rnb_backward_args given = read_struct("rnb_backward_args", args);
+    require(plan->training, "the plan was made without RNB_PLAN_TRAINING");
+    if (given.dweights) check_count(*plan, "dweights_count", given.dweights_count);
+    require(given.accumulate <= (RNB_ACCUMULATE_WEIGHTS | RNB_ACCUMULATE_INPUTS), "accumulate is ",
+            given.accumulate, "; its bits are 1 (weights) and 2 (inputs)");
+    if (plan->N > 0) check_backward(*plan, given);
+    rnb::backward(*plan, given);
   });
 }
 

@@ -3,21 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "batch.h"
 #include "pool.h"
 #include "share.h"
+#include "steps.h"
+#include "tape.h"
+#include "training.h"
 
 namespace rnb {
 namespace {
-
-// A sequence array [T, N, features]: x, y or an inner layer's output.
-template <class T>
-struct Sequence {
-  T* data;
-  int64_t stride_t;
-  int64_t stride_n;
-  T* at(int64_t t, int64_t n) const { return data + t * stride_t + n * stride_n; }
-};
 
 // How a direction's h becomes part of y.
 enum class Emit { kStore, kAdd, kMultiply, kAverage };
@@ -47,23 +40,40 @@ class Forward {
       : plan_(plan),
         spec_(plan.spec),
         args_(args),
-        kernels_(kernels_of<T>(plan.kernels)),
         layout_(workspace_layout(plan)),
-        rows_(reinterpret_cast<Row*>(static_cast<char*>(args.workspace) + layout_.rows)) {}
+        rows_(reinterpret_cast<Row*>(workspace() + layout_.rows)),
+        dropout_{args.dropout, args.dropout_seed, args.dropout_offset, args.dropout_sample_offset} {
+    if (!args.tape) return;
+    tape_ = tape_layout(plan);
+    training_ = training_forward_layout(plan);
+    keeps_gates_ = !plan.recompute && spec_.cell != RNB_CELL_RNN;
+  }
 
   void run() {
     equal_lengths_ = sort_rows(args_.lengths, args_.lengths_itemsize, plan_.T, plan_.N, rows_);
+    if (args_.tape) begin_tape();
     const Wish wished = wish(plan_, args_.num_threads);
     run_team(wished.threads, [&](const Team& team) { run_member(team, wished.fewest_rows); });
   }
 
  private:
+  // What backward has to know of this call that is not the result of a computation.
+  void begin_tape() {
+    const TapeHeader header = make_header(plan_, args_.weights_generation, dropout_);
+    std::memcpy(args_.tape, &header, sizeof header);
+    int64_t* lengths = reinterpret_cast<int64_t*>(tape() + tape_.lengths);
+    for (int64_t i = 0; i < plan_.N; ++i) lengths[rows_[i].index] = rows_[i].length;
+    fill_offsets(rows_, plan_.T, plan_.N, offsets());
+  }
+
   // One thread's part: its rows through all layers, in the directions that are its own.
   void run_member(const Team& team, int64_t fewest_rows) const {
     const Sharing sharing = share(plan_, team.size, fewest_rows);
     const bool works = team.index < sharing.threads();
-    const Group group(rows_, plan_.N, sharing.groups, team.index / sharing.directions % sharing.groups,
-                      equal_lengths_);
+    const int64_t index = team.index / sharing.directions % sharing.groups;
+    // A tape's places belong to contiguous groups.
+    const Group group = args_.tape ? Group::contiguous(rows_, plan_.N, sharing.groups, index)
+                                   : Group::spread(rows_, plan_.N, sharing.groups, index, equal_lengths_);
     for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
       for (int64_t d = 0; works && d < spec_.directions(); ++d)
         if (sharing.directions == 1 || d == team.index % 2) run_direction(group, layer, d);
@@ -72,174 +82,124 @@ class Forward {
   }
 
   void run_direction(const Group& group, int64_t layer, int64_t d) const {
-    const Sequence<const T> x = input_of(layer);
     Sequence<T> y = output_of(layer);
     if (spec_.concatenates() && y.data) y.data += d * spec_.hidden_size;
-    const Steps steps(*this, group, layer, d);
-    load_states(group, layer, d, steps);
+    const Steps<T> steps = steps_of(group, layer, d);
+    const Inputs<T> inputs = inputs_of(group, layer, d);
+    load_states(steps);
     int64_t active = group.active(0, group.size());
-    for (int64_t step = 0; active > 0; step += plan_.chunk_steps) {
-      const int64_t end = std::min(plan_.T, step + plan_.chunk_steps);
-      multiply_inputs(group, x, d, steps, step, end, active);
-      T* pre = steps.pre;
-      for (int64_t s = step; s < end && (active = group.active(s, active)) > 0; ++s) {
-        steps.run(s, active, pre);
-        emit_step(group, d, y, steps, s, active);
-        pre += active * spec_.slots() * kPanel<T>;
-      }
-      active = group.active(end, active);
-    }
+    for (int64_t step = 0; active > 0; step += plan_.chunk_steps)
+      active = steps.run(
+          step, std::min(plan_.T, step + plan_.chunk_steps), active, inputs,
+          [&](int64_t s, int64_t rows) { keep_cells(steps, s, rows); },
+          [&](int64_t s, int64_t rows) { emit_step(steps, y, s, rows); });
     if (layer == spec_.num_layers - 1) clear_padding(group, d, y);
-    store_states(group, layer, d, steps);
+    store_states(steps);
   }
 
-  // The buffers of one group in one direction, and the kernel calls on them.
-  struct Steps {
-    Steps(const Forward& f, const Group& group, int64_t layer, int64_t d) : forward(f) {
-      const Spec& spec = f.spec_;
-      const PackedLayer at = packed_layer(spec, layer, d);
-      const T* packed = static_cast<const T*>(f.args_.packed);
-      bias = packed + at.bias;
-      weight_ih = packed + at.weight_ih;
-      weight_hh = packed + at.weight_hh;
-      const int64_t pre_row = spec.slots() * spec.padded(spec.hidden_size), chunk = f.plan_.chunk_steps;
-      pre = f.at(f.layout_.pre[d]) + group.start() * chunk * pre_row;
-      unit_stride = group.size() * chunk * spec.slots() * kPanel<T>;
-      T* state = f.at(f.layout_.state[d]) + group.start() * f.plan_.state_stride;
-      const int64_t all = f.plan_.N * f.plan_.state_stride;
-      h[0] = state;
-      h[1] = state + all;
-      third = spec.state_rows() == 3 ? state + 2 * all : nullptr;
-      input_size = spec.layer_input_size(layer);
+  Steps<T> steps_of(const Group& group, int64_t layer, int64_t d) const {
+    T* state = at(layout_.state[d]) + group.start() * plan_.state_stride;
+    const int64_t all = plan_.N * plan_.state_stride, pre_row = spec_.slots() * kPanel<T>;
+    Steps<T> s{plan_,
+               group,
+               layer,
+               d,
+               static_cast<const T*>(args_.packed),
+               nullptr,
+               0,
+               nullptr,
+               0,
+               0,
+               {state, state + all},
+               nullptr,
+               nullptr};
+    if (spec_.state_rows() == 3) s.third = state + 2 * all;
+    if (args_.tape && keeps_gates_) {
+      const int64_t index = layer * spec_.directions() + d;
+      s.pre = kept(tape_.gates + index * tape_.gates_each);
+      s.unit_stride = plan_.T * plan_.N * pre_row;
+      s.offsets = offsets();
+      if (spec_.cell == RNB_CELL_LSTM) s.c_by_place = kept(tape_.c + index * tape_.c_each);
+    } else {
+      s.pre = at(layout_.pre[d]) + group.start() * plan_.chunk_steps * pre_row * spec_.units();
+      s.unit_stride = group.size() * plan_.chunk_steps * pre_row;
     }
-
-    void run(int64_t step, int64_t active, T* pre_of_step) const {
-      const Spec& spec = forward.spec_;
-      StepArgs<T> s;
-      s.h = h[step & 1];
-      s.h_next = h[(step + 1) & 1];
-      s.c = s.reset_h = third;
-      s.stride = forward.plan_.state_stride;
-      s.rows = active;
-      s.hidden_size = spec.hidden_size;
-      s.weights = weight_hh;
-      s.pre = pre_of_step;
-      s.unit_stride = unit_stride;
-      s.units = spec.units();
-      s.activations = spec.activations;
-      const Kernels<T>& k = forward.kernels_;
-      if (spec.cell == RNB_CELL_LSTM) {
-        k.lstm(s);
-      } else if (spec.cell == RNB_CELL_RNN) {
-        k.rnn(s);
-      } else if (spec.reset == RNB_RESET_AFTER) {
-        k.gru_after(s);
-      } else {
-        k.gru_before_gates(s);
-        k.gru_before_update(s);
-      }
-    }
-
-    const Forward& forward;
-    const T *bias, *weight_ih, *weight_hh;
-    int64_t input_size;
-    T* pre;               // [u][chunk's rows][slot][j]
-    int64_t unit_stride;  // of pre
-    T* h[2];              // [row][state_stride]; step s reads h[s % 2] and writes the other
-    T* third;             // the same: c, or r * h
-  };
-
-  // pre-activations of the steps [begin, end): the rows of each step that are active in it, step after step.
-  void multiply_inputs(const Group& group, const Sequence<const T>& x, int64_t d, const Steps& steps,
-                       int64_t begin, int64_t end, int64_t active) const {
-    const T* pointers[kInputRows];
-    InputArgs<T> a;
-    a.x = pointers;
-    a.rows = 0;
-    a.size = steps.input_size;
-    a.weights = steps.weight_ih;
-    a.bias = steps.bias;
-    a.pre = steps.pre;
-    a.unit_stride = steps.unit_stride;
-    a.units = spec_.units();
-    a.panels = spec_.gates();
-    a.slots = spec_.slots();
-    const auto flush = [&] {
-      kernels_.input(a);
-      a.pre += a.rows * spec_.slots() * kPanel<T>;
-      a.rows = 0;
-    };
-    for (int64_t s = begin; s < end; ++s) {
-      active = group.active(s, active);
-      for (int64_t r = 0; r < active; ++r) {
-        pointers[a.rows++] = x.at(time_of(d, s, group[r].length), group[r].index);
-        if (a.rows == kInputRows) flush();
-      }
-    }
-    if (a.rows) flush();
+    return s;
   }
 
-  // A reverse direction starts at a sequence's own last step.
-  int64_t time_of(int64_t d, int64_t step, int64_t length) const {
-    const bool reverse = spec_.direction == RNB_DIRECTION_REVERSE || d == 1;
-    return reverse ? length - 1 - step : step;
+  Inputs<T> inputs_of(const Group& group, int64_t layer, int64_t d) const {
+    const Sequence<T> below = layer ? inner(layer - 1) : Sequence<T>{};
+    Inputs<T> inputs{{below.data, below.stride_t, below.stride_n},
+                     spec_.layer_input_size(layer),
+                     nullptr,
+                     layer - 1,
+                     nullptr,
+                     plan_.inner_width};
+    if (layer == 0) inputs.x = {static_cast<const T*>(args_.x), args_.x_stride_t, args_.x_stride_n};
+    if (layer > 0 && args_.tape && dropout_.active()) {
+      inputs.dropout = &dropout_;
+      inputs.scratch = at(training_.dropped[d]) + group.start() * plan_.chunk_steps * plan_.inner_width;
+    }
+    return inputs;
   }
 
-  void emit_step(const Group& group, int64_t d, const Sequence<T>& y, const Steps& steps, int64_t s,
-                 int64_t active) const {
-    if (!y.data) return;
-    const Emit how = spec_.concatenates() || d == 0 ? Emit::kStore
-                     : spec_.merge == RNB_MERGE_SUM ? Emit::kAdd
-                     : spec_.merge == RNB_MERGE_MUL ? Emit::kMultiply
-                                                    : Emit::kAverage;
+  // What backward starts a chunk from, where it recomputes the rest.
+  void keep_cells(const Steps<T>& steps, int64_t s, int64_t active) const {
+    if (!args_.tape || !plan_.recompute || spec_.cell != RNB_CELL_LSTM) return;
+    if (s == 0 || s % plan_.backward_steps) return;
+    const int64_t hidden = spec_.padded(spec_.hidden_size),
+                  index = steps.layer * spec_.directions() + steps.d;
+    const int64_t first_row = (s / plan_.backward_steps - 1) * plan_.N + steps.group.start();
+    std::copy_n(steps.third, active * hidden, kept(tape_.c + index * tape_.c_each) + first_row * hidden);
+  }
+
+  void emit_step(const Steps<T>& steps, const Sequence<T>& y, int64_t s, int64_t active) const {
+    const bool hidden = args_.tape && keeps_hidden(spec_);
+    const Emit how = spec_.concatenates() || steps.d == 0 ? Emit::kStore
+                     : spec_.merge == RNB_MERGE_SUM       ? Emit::kAdd
+                     : spec_.merge == RNB_MERGE_MUL       ? Emit::kMultiply
+                                                          : Emit::kAverage;
     for (int64_t r = 0; r < active; ++r) {
-      const int64_t t = output_time(time_of(d, s, group[r].length));
-      emit(how, steps.h[(s + 1) & 1] + r * plan_.state_stride, spec_.hidden_size, y.at(t, group[r].index));
+      const T* h = steps.h[(s + 1) & 1] + r * plan_.state_stride;
+      const Row& row = steps.group[r];
+      const int64_t t = time_of(spec_, steps.d, s, row.length);
+      if (y.data) emit(how, h, spec_.hidden_size, y.at(output_time(plan_, t), row.index));
+      if (hidden) std::copy_n(h, spec_.hidden_size, hidden_of(steps).at(t, row.index));
     }
-  }
-
-  int64_t output_time(int64_t t) const {
-    return spec_.output_order == RNB_OUTPUT_ORDER_PROCESSING ? plan_.T - 1 - t : t;
   }
 
   void clear_padding(const Group& group, int64_t d, const Sequence<T>& y) const {
     if (!y.data || equal_lengths_ || (d == 1 && !spec_.concatenates())) return;
     for (int64_t r = 0; r < group.size(); ++r)
       for (int64_t t = group[r].length; t < plan_.T; ++t)
-        std::fill_n(y.at(output_time(t), group[r].index), spec_.hidden_size, T(0));
+        std::fill_n(y.at(output_time(plan_, t), group[r].index), spec_.hidden_size, T(0));
   }
 
-  // State of row n in a [L*D, N, H] array.
-  int64_t state_offset(int64_t layer, int64_t d, int64_t n) const {
-    return ((layer * spec_.directions() + d) * plan_.N + n) * spec_.hidden_size;
-  }
-
-  void load_states(const Group& group, int64_t layer, int64_t d, const Steps& steps) const {
-    const auto load = [&](const void* states, int64_t n, T* row) {
-      std::fill_n(row, plan_.state_stride, T(0));
+  void load_states(const Steps<T>& steps) const {
+    const auto load = [&](const void* states, int64_t n, T* row, int64_t stride) {
+      std::fill_n(row, stride, T(0));
       if (states)
-        std::copy_n(static_cast<const T*>(states) + state_offset(layer, d, n), spec_.hidden_size, row);
+        std::copy_n(static_cast<const T*>(states) + state_offset(plan_, steps.layer, steps.d, n),
+                    spec_.hidden_size, row);
     };
-    for (int64_t r = 0; r < group.size(); ++r) {
-      load(args_.h0, group[r].index, steps.h[0] + r * plan_.state_stride);
-      if (spec_.cell == RNB_CELL_LSTM) load(args_.c0, group[r].index, steps.third + r * plan_.state_stride);
+    const int64_t hidden = spec_.padded(spec_.hidden_size);
+    for (int64_t r = 0; r < steps.group.size(); ++r) {
+      load(args_.h0, steps.group[r].index, steps.h[0] + r * plan_.state_stride, plan_.state_stride);
+      if (spec_.cell == RNB_CELL_LSTM) load(args_.c0, steps.group[r].index, steps.third + r * hidden, hidden);
     }
   }
 
-  void store_states(const Group& group, int64_t layer, int64_t d, const Steps& steps) const {
+  void store_states(const Steps<T>& steps) const {
     const auto store = [&](void* states, int64_t n, const T* row) {
-      if (states) std::copy_n(row, spec_.hidden_size, static_cast<T*>(states) + state_offset(layer, d, n));
+      if (states)
+        std::copy_n(row, spec_.hidden_size,
+                    static_cast<T*>(states) + state_offset(plan_, steps.layer, steps.d, n));
     };
-    for (int64_t r = 0; r < group.size(); ++r) {
-      store(args_.hn, group[r].index, steps.h[group[r].length & 1] + r * plan_.state_stride);
-      if (spec_.cell == RNB_CELL_LSTM) store(args_.cn, group[r].index, steps.third + r * plan_.state_stride);
+    for (int64_t r = 0; r < steps.group.size(); ++r) {
+      const Row& row = steps.group[r];
+      store(args_.hn, row.index, steps.h[row.length & 1] + r * plan_.state_stride);
+      if (spec_.cell == RNB_CELL_LSTM) store(args_.cn, row.index, steps.c_row(row.length - 1, r));
     }
-  }
-
-  Sequence<const T> input_of(int64_t layer) const {
-    if (layer == 0) return {static_cast<const T*>(args_.x), args_.x_stride_t, args_.x_stride_n};
-    const Sequence<T> below = inner(layer - 1);
-    return {below.data, below.stride_t, below.stride_n};
   }
 
   Sequence<T> output_of(int64_t layer) const {
@@ -248,17 +208,30 @@ class Forward {
   }
 
   Sequence<T> inner(int64_t layer) const {
-    return {at(layout_.inner[layer % 2]), plan_.N * plan_.inner_width, plan_.inner_width};
+    T* data = args_.tape ? kept(tape_.inner + layer * tape_.inner_each) : at(layout_.inner[layer % 2]);
+    return dense(data, plan_.N, plan_.inner_width);
   }
 
-  T* at(int64_t offset) const { return reinterpret_cast<T*>(static_cast<char*>(args_.workspace) + offset); }
+  Sequence<T> hidden_of(const Steps<T>& steps) const {
+    const int64_t index = steps.layer * spec_.directions() + steps.d;
+    return dense(kept(tape_.hidden + index * tape_.hidden_each), plan_.N, spec_.padded(spec_.hidden_size));
+  }
+
+  char* workspace() const { return static_cast<char*>(args_.workspace); }
+  char* tape() const { return static_cast<char*>(args_.tape); }
+  T* at(int64_t offset) const { return reinterpret_cast<T*>(workspace() + offset); }
+  T* kept(int64_t offset) const { return reinterpret_cast<T*>(tape() + offset); }
+  int64_t* offsets() const { return reinterpret_cast<int64_t*>(workspace() + training_.offsets); }
 
   const rnb_plan& plan_;
   const Spec& spec_;
   const rnb_forward_args& args_;
-  const Kernels<T>& kernels_;
   const WorkspaceLayout layout_;
   Row* const rows_;
+  const Dropout dropout_;
+  TapeLayout tape_;
+  TrainingForwardLayout training_;
+  bool keeps_gates_ = false;
   bool equal_lengths_ = true;
 };
 

@@ -28,10 +28,12 @@ struct Activation {
 //   pre-activations  [u][row][slot][j], u apart by unit_stride
 // Slots:  LSTM i f g o   GRU after n r z q   GRU before n r z   RNN n.  q = U_n h + b_hn.
 
-// pre = bias + W x for `rows` rows of x. The first `panels` slots get W x, the others the bias alone.
+// pre = bias + W x for `rows` rows of x, row i of which becomes row places[i] of pre. The first `panels`
+// slots get W x, the others the bias alone.
 template <class T>
 struct InputArgs {
   const T* const* x;
+  const int64_t* places;
   int64_t rows;
   int64_t size;
   const T* weights;
@@ -44,14 +46,18 @@ struct InputArgs {
 };
 
 // One time step of `rows` rows. State rows are `stride` elements apart and hold whole panels: their tails are
-// written and never read by a product. h_next must not be h; c is updated in place.
+// written and never read by a product. h_next must not be h; c_next may be c. `keep` leaves the gates in
+// place of their pre-activations, q as it is.
 template <class T>
 struct StepArgs {
   const T* h;
   T* h_next;
-  T* c;        // LSTM
+  const T* c;  // LSTM, rows c_stride apart, as are c_next's
+  T* c_next;
   T* reset_h;  // GRU before: r * h
   int64_t stride;
+  int64_t c_stride;
+  bool keep;
   int64_t rows;
   int64_t hidden_size;
   const T* weights;  // panels: LSTM i f g o, GRU r z n, RNN n
@@ -59,6 +65,59 @@ struct StepArgs {
   int64_t unit_stride;
   int64_t units;
   const Activation* activations;
+};
+
+// The gradients of one step's pre-activations, of `rows` rows whose dh is complete, and what of dh and dc
+// goes on to the step before without passing a weight. Gradients of units beyond hidden_size are exactly
+// zero.
+template <class T>
+struct GradientArgs {
+  const T* gates;  // as `keep` left them
+  int64_t unit_stride;
+  const T* c;  // LSTM: rows c_stride apart
+  int64_t c_stride;
+  const T* c_previous;
+  int64_t c_previous_stride;
+  const T* h;    // rows `stride` apart, as are those of dh, dc and d_reset_h: GRU h of the step before, RNN h
+  T* dh;         // in and out
+  T* dc;         // LSTM, in and out
+  T* d_reset_h;  // GRU before: gradient of r * h
+  int64_t stride;
+  T* reset_h;  // GRU before: r * h, rows reset_stride apart
+  int64_t reset_stride;
+  T* gradients;  // [row][slot][H'], rows gradient_stride apart; slot q has r * dn
+  int64_t gradient_stride;
+  T* panels;  // the same numbers, [u][slot][row][j], slots panel_stride apart
+  int64_t panel_stride;
+  int64_t rows;
+  int64_t hidden_size;
+  int64_t units;
+  const Activation* activations;
+};
+
+// C[rows, panels] += A[rows, k] B[panels][k][j], every element one chain in ascending k.
+template <class T>
+struct ProductArgs {
+  const T* a;
+  int64_t a_stride;
+  int64_t rows;
+  int64_t k;
+  const T* b;
+  int64_t b_stride;
+  T* c;
+  int64_t c_stride;    // between panels
+  int64_t row_stride;  // between rows
+  int64_t panels;
+};
+
+// out[i][k] = rows[k][i], or 0 where rows[k] is NULL.
+template <class T>
+struct TransposeArgs {
+  const T* const* rows;
+  int64_t count;
+  int64_t size;
+  T* out;
+  int64_t out_stride;
 };
 
 template <class T>
@@ -69,6 +128,13 @@ struct Kernels {
   void (*gru_before_gates)(const StepArgs<T>&);   // phase 1: r, z and r * h
   void (*gru_before_update)(const StepArgs<T>&);  // phase 2, when all of r * h is there: n and h'
   void (*rnn)(const StepArgs<T>&);
+  void (*lstm_gradients)(const GradientArgs<T>&);
+  void (*gru_after_gradients)(const GradientArgs<T>&);
+  void (*gru_before_update_gradients)(const GradientArgs<T>&);  // phase 1: n, z and r * h
+  void (*gru_before_reset_gradients)(const GradientArgs<T>&);   // phase 2, when d_reset_h is there: r
+  void (*rnn_gradients)(const GradientArgs<T>&);
+  void (*product)(const ProductArgs<T>&);
+  void (*transpose)(const TransposeArgs<T>&);
 };
 
 struct KernelSet {

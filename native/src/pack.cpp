@@ -1,22 +1,9 @@
 #include "pack.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace rnb {
 namespace {
-
-// The gate of each panel, as the kernels read them (kernels.h). In weight_ih a GRU's n comes first, so that
-// the slots n r z q are W's n r z and U's r z q, both contiguous.
-std::string_view input_panels(rnb_cell cell) {
-  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "nrz" : "n";
-}
-std::string_view hidden_panels(rnb_cell cell) {
-  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "rzn" : "n";
-}
-
-// The first of a gate's H rows in a canonical array.
-int64_t first_row(const Spec& s, char gate) { return int64_t(gates_of(s.cell).find(gate)) * s.hidden_size; }
 
 // One panel: rows `row`.. of a [*, K] matrix become columns; columns past `valid` are zero.
 template <class T>
@@ -66,8 +53,25 @@ void pack_bias(const Spec& s, const T* bias_ih, const T* bias_hh, T* packed) {
   }
 }
 
+// weight [G*H, K] -> [u over K][G*H'][j]: its rows, gate order[0] first, in pieces of a panel's width.
 template <class T>
-void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
+void pack_transposed(const Spec& s, const T* weight, int64_t K, std::string_view order, T* packed) {
+  const int64_t H = s.hidden_size, hidden = s.padded(H);
+  for (int64_t k = 0; k < K; k += kPanel<T>) {
+    const int64_t valid = std::min(kPanel<T>, K - k);
+    for (const char gate : order) {
+      for (int64_t unit = 0; unit < hidden; ++unit, packed += kPanel<T>) {
+        const int64_t count = unit < H ? valid : 0;
+        if (count) std::copy_n(weight + (first_row(s, gate) + unit) * K + k, count, packed);
+        std::fill(packed + count, packed + kPanel<T>, T(0));
+      }
+    }
+  }
+}
+
+template <class T>
+void pack_typed(const rnb_plan& plan, const void* const* arrays, T* packed) {
+  const Spec& s = plan.spec;
   const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
     for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
@@ -76,17 +80,31 @@ void pack_typed(const Spec& s, const void* const* arrays, T* packed) {
       pack_matrix(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + at.weight_ih);
       pack_matrix(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + at.weight_hh);
       pack_bias(s, array(2), array(3), packed + at.bias);
+      if (!plan.training) continue;
+      const PackedTransposed back = packed_transposed(s, layer, d);
+      pack_transposed(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + back.weight_hh);
+      pack_transposed(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + back.weight_ih);
     }
   }
 }
 
 }  // namespace
 
+std::string_view input_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "nrz" : "n";
+}
+
+std::string_view hidden_panels(rnb_cell cell) {
+  return cell == RNB_CELL_LSTM ? "ifgo" : cell == RNB_CELL_GRU ? "rzn" : "n";
+}
+
+int64_t first_row(const Spec& s, char gate) { return int64_t(gates_of(s.cell).find(gate)) * s.hidden_size; }
+
 void pack(const rnb_plan& plan, const void* const* arrays, void* packed) {
   if (plan.spec.dtype == RNB_DTYPE_FLOAT32)
-    pack_typed(plan.spec, arrays, static_cast<float*>(packed));
+    pack_typed(plan, arrays, static_cast<float*>(packed));
   else
-    pack_typed(plan.spec, arrays, static_cast<double*>(packed));
+    pack_typed(plan, arrays, static_cast<double*>(packed));
 }
 
 }  // namespace rnb

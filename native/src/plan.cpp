@@ -3,35 +3,11 @@
 #include <algorithm>
 
 #include "batch.h"
-#include "error.h"
+#include "bytes.h"
+#include "training.h"
 
 namespace rnb {
 namespace {
-
-// A byte count that refuses to overflow. 2^62 leaves room for the sums of offsets made from checked sizes.
-class Bytes {
- public:
-  Bytes(int64_t value) : value_(value) {}
-  Bytes operator*(Bytes other) const {
-    int64_t result;
-    const bool overflow = __builtin_mul_overflow(value_, other.value_, &result);
-    return checked(overflow, result);
-  }
-  Bytes operator+(Bytes other) const {
-    int64_t result;
-    const bool overflow = __builtin_add_overflow(value_, other.value_, &result);
-    return checked(overflow, result);
-  }
-  int64_t value() const { return value_; }
-
- private:
-  static Bytes checked(bool overflow, int64_t result) {
-    require(!overflow && result < (int64_t(1) << 62),
-            "these sizes need more memory than an address space has");
-    return result;
-  }
-  int64_t value_;
-};
 
 // The formulas of rnnbridge.h.
 int64_t packed_size(const Spec& s) {
@@ -40,6 +16,17 @@ int64_t packed_size(const Spec& s) {
     const Bytes width = Bytes(s.layer_input_size(layer)) + s.hidden_size;
     const Bytes one = Bytes(s.padded(s.hidden_size)) * (width * s.gates() + s.slots());
     elements = elements + one * s.directions() * (layer == 0 ? 1 : s.num_layers - 1);
+  }
+  return (elements * s.element_size()).value();
+}
+
+// What a training plan packs behind that.
+int64_t packed_transposed_size(const Spec& s) {
+  const int64_t hidden = s.padded(s.hidden_size);
+  Bytes elements = 0;
+  for (int64_t layer = 0; layer < std::min<int64_t>(s.num_layers, 2); ++layer) {
+    const Bytes width = Bytes(s.padded(s.layer_input_size(layer))) + hidden;
+    elements = elements + width * hidden * s.gates() * s.directions() * (layer == 0 ? 1 : s.num_layers - 1);
   }
   return (elements * s.element_size()).value();
 }
@@ -68,6 +55,16 @@ PackedLayer packed_layer(const Spec& s, int64_t layer, int64_t direction) {
   return p;
 }
 
+PackedTransposed packed_transposed(const Spec& s, int64_t layer, int64_t direction) {
+  const int64_t hidden = s.padded(s.hidden_size), rows = s.gates() * hidden;
+  const auto size = [&](int64_t l) { return rows * (hidden + s.padded(s.layer_input_size(l))); };
+  PackedTransposed p;
+  p.weight_hh = packed_size(s) / s.element_size() + direction * size(layer) +
+                (layer ? s.directions() * (size(0) + (layer - 1) * size(1)) : 0);
+  p.weight_ih = p.weight_hh + rows * hidden;
+  return p;
+}
+
 WorkspaceLayout workspace_layout(const rnb_plan& p) {
   const Spec& s = p.spec;
   const int64_t e = s.element_size(), D = s.directions();
@@ -79,13 +76,20 @@ WorkspaceLayout workspace_layout(const rnb_plan& p) {
   w.state[0] = D * pre, w.state[1] = w.state[0] + state;
   w.inner[0] = D * (pre + state), w.inner[1] = w.inner[0] + inner;
   w.rows = w.inner[0] + p.inner_count * inner;
+  w.training = w.rows + p.N * int64_t(sizeof(Row));
   return w;
 }
 
 }  // namespace rnb
 
-rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, const rnb::KernelSet& kernels_)
-    : spec(spec_), T(T_), N(N_), kernels(kernels_) {
+rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, uint32_t flags,
+                   const rnb::KernelSet& kernels_)
+    : spec(spec_),
+      T(T_),
+      N(N_),
+      training(flags & RNB_PLAN_TRAINING),
+      recompute(flags & RNB_PLAN_RECOMPUTE),
+      kernels(kernels_) {
   using rnb::kLargest;
   using rnb::require;
   require(T >= 1, "T is ", T, "; a sequence has at least 1 step");
@@ -99,4 +103,11 @@ rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, const rnb::Ke
   chunk_steps = N == 0 ? 1 : std::min(T, (kChunkRows + N - 1) / N);
   packed_nbytes = rnb::packed_size(spec);
   workspace_nbytes = rnb::workspace_size(*this);
+  tape_nbytes = 0;
+  if (!training) return;
+  rnb::check_trainable(spec);
+  backward_steps = N == 0 ? 1 : std::min(T, (kBackwardRows + N - 1) / N);
+  packed_nbytes = (rnb::Bytes(packed_nbytes) + rnb::packed_transposed_size(spec)).value();
+  workspace_nbytes = std::max(rnb::training_forward_size(*this), rnb::backward_layout(*this).nbytes);
+  tape_nbytes = rnb::tape_layout(*this).nbytes;
 }

@@ -8,14 +8,20 @@
 // Hoisted input products are made for chunks of about this many rows; see rnnbridge.h on the workspace.
 constexpr int64_t kChunkRows = 96;
 
+// The same for the chunks of steps that backward goes through: the sums over time and batch are this long.
+constexpr int64_t kBackwardRows = 512;
+
 struct rnb_plan {
   rnb::Spec spec;
   int64_t T;
   int64_t N;
+  bool training;
+  bool recompute;
   const rnb::KernelSet& kernels;
 
   int64_t packed_nbytes;
   int64_t workspace_nbytes;
+  int64_t tape_nbytes;
 
   // Elements between two rows of state, a panel more than H': rows must not all map to the same cache sets.
   int64_t state_stride;
@@ -24,9 +30,11 @@ struct rnb_plan {
   int64_t inner_count;
   // Steps whose input products are made together. Depends on T and N alone, never on threads.
   int64_t chunk_steps;
+  int64_t backward_steps;  // in training plans
 
-  // Throws Error for T < 1, N < 0 or sizes beyond an address space.
-  rnb_plan(const rnb::Spec& spec, int64_t T, int64_t N, const rnb::KernelSet& kernels);
+  // `flags` are known ones. Throws Error for T < 1, N < 0, sizes beyond an address space or a spec that
+  // cannot be trained, if it shall be.
+  rnb_plan(const rnb::Spec& spec, int64_t T, int64_t N, uint32_t flags, const rnb::KernelSet& kernels);
 };
 
 namespace rnb {
@@ -40,12 +48,21 @@ struct PackedLayer {
 };
 PackedLayer packed_layer(const Spec& spec, int64_t layer, int64_t direction);
 
+// The same for what a training plan packs as well: weight_hh [u][G*H'][j], units of h by rows in the
+// canonical order of gates; weight_ih [u][G*H'][j], features of x by rows in the order of slots.
+struct PackedTransposed {
+  int64_t weight_hh;
+  int64_t weight_ih;
+};
+PackedTransposed packed_transposed(const Spec& spec, int64_t layer, int64_t direction);
+
 // Offsets in bytes into the workspace, for one direction where there is one per direction.
 struct WorkspaceLayout {
   int64_t pre[2];
   int64_t state[2];
   int64_t inner[2];
   int64_t rows;
+  int64_t training;  // what training_forward_size adds
 };
 WorkspaceLayout workspace_layout(const rnb_plan& plan);
 

@@ -52,7 +52,7 @@ constexpr Case kCases[] = {{"input", Kind::kInput, 3, 4},
 template <class T>
 struct Problem {
   static constexpr int64_t kUnits = (kHidden + kPanel<T> - 1) / kPanel<T>, kStride = (kUnits + 1) * kPanel<T>;
-  std::vector<T> weights, bias, x, h, pre, c, h_next, reset_h;
+  std::vector<T> weights, bias, x, h, pre, c, h_next, reset_h, dh, dc, gradients, panels, transposed;
 
   explicit Problem(const Case& c_, Numbers& n)
       : weights(random<T>(size_t(kUnits * c_.gates * kHidden * kPanel<T>), n)),
@@ -62,27 +62,52 @@ struct Problem {
         pre(random<T>(size_t(kUnits * kMaxRows * c_.slots * kPanel<T>), n)),
         c(h.rbegin(), h.rend()),
         h_next(h.size()),
-        reset_h(h.size()) {}
+        reset_h(h.size()),
+        dh(random<T>(h.size(), n)),
+        dc(random<T>(h.size(), n)),
+        gradients(size_t(kMaxRows * c_.slots * kUnits * kPanel<T>)),
+        panels(gradients.size()),
+        transposed(size_t(kHidden * kMaxRows)) {}
 
   void run(const Kernels<T>& k, const Case& which, int64_t rows, const Activation* activations) {
     const int64_t unit_stride = kMaxRows * which.slots * kPanel<T>;
     if (which.kind == Kind::kInput) {
       const T* pointers[kMaxRows];
       for (int64_t r = 0; r < kMaxRows; ++r) pointers[r] = x.data() + r * kInput;
-      return k.input({pointers, rows, kInput, weights.data(), bias.data(), pre.data(), unit_stride, kUnits,
-                      which.gates, which.slots});
+      int64_t places[kMaxRows];
+      for (int64_t r = 0; r < kMaxRows; ++r) places[r] = rows - 1 - r;
+      return k.input({pointers, places, rows, kInput, weights.data(), bias.data(), pre.data(), unit_stride,
+                      kUnits, which.gates, which.slots});
     }
-    const StepArgs<T> s{h.data(), h_next.data(),  c.data(),   reset_h.data(), kStride, rows,
-                        kHidden,  weights.data(), pre.data(), unit_stride,    kUnits,  activations};
-    switch (which.kind) {
+    const StepArgs<T> s{h.data(),       h_next.data(), c.data(),    c.data(), reset_h.data(),
+                        kStride,        kStride,       true,        rows,     kHidden,
+                        weights.data(), pre.data(),    unit_stride, kUnits,   activations};
+    const int64_t gradient_stride = which.slots * kUnits * kPanel<T>;
+    const GradientArgs<T> g{
+        pre.data(),      unit_stride,   c.data(),         kStride, h.data(),       kStride, h_next.data(),
+        dh.data(),       dc.data(),     dc.data(),        kStride, reset_h.data(), kStride, gradients.data(),
+        gradient_stride, panels.data(), rows * kPanel<T>, rows,    kHidden,        kUnits,  activations};
+    step_and_slopes(k, which.kind, s, g);
+    k.product({gradients.data(), gradient_stride, rows, kHidden, weights.data(), kHidden * kPanel<T>,
+               dh.data(), kPanel<T>, kStride, kUnits});
+    const T* pointers[kMaxRows];
+    for (int64_t r = 0; r < rows; ++r)
+      pointers[r] = r == 1 ? nullptr : gradients.data() + r * gradient_stride;
+    k.transpose({pointers, rows, kHidden, transposed.data(), kMaxRows});
+  }
+
+  static void step_and_slopes(const Kernels<T>& k, Kind kind, const StepArgs<T>& s,
+                              const GradientArgs<T>& g) {
+    switch (kind) {
       case Kind::kLstm:
-        return k.lstm(s);
+        return k.lstm(s), k.lstm_gradients(g);
       case Kind::kGruAfter:
-        return k.gru_after(s);
+        return k.gru_after(s), k.gru_after_gradients(g);
       case Kind::kRnn:
-        return k.rnn(s);
+        return k.rnn(s), k.rnn_gradients(g);
       default:
         k.gru_before_gates(s), k.gru_before_update(s);
+        k.gru_before_update_gradients(g), k.gru_before_reset_gradients(g);
     }
   }
 };
@@ -93,7 +118,8 @@ double worst(const std::vector<T>& a, const std::vector<T>& b) {
   double result = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     const double error = std::fabs(double(a[i]) - double(b[i])) / (1 + std::fabs(double(a[i])));
-    if (!(error <= result)) result = error;  // NaN too
+    if (std::isnan(error)) return std::numeric_limits<double>::infinity();
+    result = std::fmax(result, error);
   }
   return result;
 }
@@ -105,7 +131,10 @@ std::string difference(const Case& which, const Kernels<T>& reference, const Ker
   Problem<T> a(which, numbers), b(a);
   a.run(reference, which, rows, activations);
   b.run(kernels, which, rows, activations);
-  const double error = std::fmax(std::fmax(worst(a.pre, b.pre), worst(a.h_next, b.h_next)), worst(a.c, b.c));
+  double error = 0;
+  for (auto array : {&Problem<T>::pre, &Problem<T>::h_next, &Problem<T>::c, &Problem<T>::dh, &Problem<T>::dc,
+                     &Problem<T>::gradients, &Problem<T>::panels, &Problem<T>::transposed})
+    error = std::fmax(error, worst(a.*array, b.*array));
   if (error <= 64 * double(std::numeric_limits<T>::epsilon())) return "";
   std::ostringstream text;
   text << "its kernel " << which.name << " (" << sizeof(T) * 8 << " bit, " << rows << " rows, activation "

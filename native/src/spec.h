@@ -31,6 +31,7 @@ struct Spec {
   int slots() const { return reset == RNB_RESET_AFTER ? 4 : gates(); }
   // Rows of state in the workspace: h twice, c or r * h.
   int state_rows() const { return cell == RNB_CELL_LSTM || reset == RNB_RESET_BEFORE ? 3 : 2; }
+  int arrays_per_direction() const { return bias == RNB_BIAS_NONE ? 2 : bias == RNB_BIAS_SINGLE ? 3 : 4; }
   int num_activations() const { return cell == RNB_CELL_LSTM ? 3 : cell == RNB_CELL_GRU ? 2 : 1; }
   bool concatenates() const { return merge == RNB_MERGE_CONCAT || merge == RNB_MERGE_NONE; }
   int64_t output_size() const { return concatenates() ? directions() * hidden_size : hidden_size; }

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
-from enum import IntEnum
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from enum import IntEnum, IntFlag
 from typing import Any
 
 from rnnbridge.errors import ArgumentError, NativeError
@@ -28,6 +28,20 @@ class Status(IntEnum):
     OUT_OF_MEMORY = 4
     INTERNAL_ERROR = 5
     BAD_ENVIRONMENT = 6
+
+
+class PlanFlag(IntFlag):
+    """rnb_plan_flag."""
+
+    TRAINING = 1
+    RECOMPUTE = 2
+
+
+class Accumulate(IntFlag):
+    """rnb_accumulate."""
+
+    WEIGHTS = 1
+    INPUTS = 2
 
 
 class Sized(ctypes.Structure):
@@ -65,7 +79,12 @@ class Spec(Sized):
 class Sizes(Sized):
     """rnb_sizes, in bytes."""
 
-    _fields_ = (("struct_size", c_size_t), ("packed_nbytes", c_size_t), ("workspace_nbytes", c_size_t))
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("packed_nbytes", c_size_t),
+        ("workspace_nbytes", c_size_t),
+        ("tape_nbytes", c_size_t),
+    )
 
 
 class Weights(Sized):
@@ -94,6 +113,46 @@ class ForwardArgs(Sized):
         ("c0", c_void_p),
         ("hn", c_void_p),
         ("cn", c_void_p),
+        ("tape", c_void_p),
+        ("weights_generation", c_uint64),
+        ("dropout", c_double),
+        ("dropout_seed", c_uint64),
+        ("dropout_offset", c_uint32),
+        ("dropout_sample_offset", c_uint32),
+    )
+
+
+class BackwardArgs(Sized):
+    """rnb_backward_args; strides count elements."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("packed", c_void_p),
+        ("workspace", c_void_p),
+        ("tape", c_void_p),
+        ("weights_generation", c_uint64),
+        ("x", c_void_p),
+        ("x_stride_t", c_int64),
+        ("x_stride_n", c_int64),
+        ("y", c_void_p),
+        ("y_stride_t", c_int64),
+        ("y_stride_n", c_int64),
+        ("h0", c_void_p),
+        ("c0", c_void_p),
+        ("dy", c_void_p),
+        ("dy_stride_t", c_int64),
+        ("dy_stride_n", c_int64),
+        ("dhn", c_void_p),
+        ("dcn", c_void_p),
+        ("dx", c_void_p),
+        ("dx_stride_t", c_int64),
+        ("dx_stride_n", c_int64),
+        ("dh0", c_void_p),
+        ("dc0", c_void_p),
+        ("dweights", POINTER(c_void_p)),
+        ("dweights_count", c_size_t),
+        ("accumulate", c_uint32),
+        ("num_threads", c_int32),
     )
 
 
@@ -103,6 +162,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "rnb_sizes": Sizes,
     "rnb_weights": Weights,
     "rnb_forward_args": ForwardArgs,
+    "rnb_backward_args": BackwardArgs,
 }
 
 
@@ -120,6 +180,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rnb_plan_sizes": (StatusCode, (c_void_p, POINTER(Sizes))),
     "rnb_pack": (StatusCode, (c_void_p, POINTER(Weights), c_void_p)),
     "rnb_forward": (StatusCode, (c_void_p, POINTER(ForwardArgs))),
+    "rnb_backward": (StatusCode, (c_void_p, POINTER(BackwardArgs))),
     "rnb_set_num_threads": (StatusCode, (c_int32,)),
     "rnb_get_num_threads": (c_int32, ()),
 }

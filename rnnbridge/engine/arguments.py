@@ -6,6 +6,7 @@ The readers raise; the checks of memory give what is wrong, in words, or None, s
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from rnnbridge.engine.memory import is_aligned
 from rnnbridge.errors import ArgumentError
+from rnnbridge.spec import RNNSpec
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -71,6 +73,26 @@ def check_block(name: str, block: Array, nbytes: int, written: bool = False) -> 
             f"multiple of 64, as rnnbridge.engine.aligned_empty({nbytes}) gives"
         )
     return f"{name} is read-only" if written and not block.flags.writeable else None
+
+
+def check_states(
+    states: Mapping[str, Array | None], spec: RNNSpec, shape: Shape, dtype: np.dtype[Any], written: bool = False
+) -> Iterator[str | None]:
+    """States, or their gradients, by name; a "c" in the name is the cell state's. None passes."""
+    for name, array in states.items():
+        if "c" in name and array is not None and not spec.has_cell_state:
+            yield f"{name} was given, but a {spec.cell.upper()} has no cell state"
+        else:
+            yield check_plain(name, array, shape, dtype, written)
+
+
+def check_lengths(lengths: Array | None, N: int) -> str | None:
+    """Whole numbers [N] of a width that the engine reads. None passes; the engine checks their range."""
+    if lengths is None:
+        return None
+    if lengths.dtype in (np.int32, np.int64) and lengths.shape == (N,) and lengths.flags.c_contiguous:
+        return None
+    return f"lengths is {lengths.dtype} {list(lengths.shape)}; it is int32 or int64 [{N}], contiguous"
 
 
 def has_plain_rows(array: Array) -> bool:

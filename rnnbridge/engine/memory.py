@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,14 +14,17 @@ from rnnbridge._native.interface import ALIGNMENT
 
 Block = NDArray[np.uint8]
 
-# Free blocks: one per call that ever ran at the same time as others, each as large as the largest plan it served.
-# A call takes a block off the list and puts it back, so neither threads nor a signal handler's call share one; list
+# Free blocks, each as large as the largest plan it served. Scratch serves one call, so there is one block per call that
+# ever ran at the same time as others; tapes live as long as their owners and may be many, so some are kept.
+# A call takes a block off its list and puts it back, so neither threads nor a signal handler's call share one; list
 # operations are atomic, so there is no lock that a fork could leave held.
 _free: list[Block] = []
+_free_tapes: list[Block] = []
+_MOST_TAPES = 8
 
 
 def aligned_empty(nbytes: int) -> Block:
-    """Uninitialised bytes at an address that the engine accepts for packed weights and workspace.
+    """Uninitialised bytes at an address that the engine accepts for packed weights, workspace and tape.
 
     Args:
         nbytes: how many.
@@ -34,7 +38,7 @@ def aligned_empty(nbytes: int) -> Block:
 
 
 def is_aligned(array: NDArray[Any]) -> bool:
-    """Whether the engine accepts the address for packed weights and workspace."""
+    """Whether the engine accepts the address for packed weights, workspace and tape."""
     return array.ctypes.data % ALIGNMENT == 0
 
 
@@ -44,18 +48,35 @@ def borrowed(*nbytes: int) -> Iterator[list[Block]]:
     ends = [0]
     for size in nbytes:
         ends.append(ends[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
-    try:
-        block = _free.pop()
-    except IndexError:
-        block = aligned_empty(ends[-1])
-    if block.nbytes < ends[-1]:
-        block = aligned_empty(ends[-1])
+    block = _taken(_free, ends[-1])
     try:
         yield [block[start : start + size] for start, size in zip(ends[:-1], nbytes, strict=True)]
     finally:
         _free.append(block)
 
 
+def lent(owner: object, nbytes: int) -> Block:
+    """An aligned block of this size that belongs to `owner` while it lives, and is then kept for the next one."""
+    block = _taken(_free_tapes, nbytes)
+    weakref.finalize(owner, _keep_tape, block).atexit = False
+    return block[:nbytes]
+
+
 def trim() -> None:
-    """Free the memory that the engine keeps between calls. Calls in progress keep theirs until they end."""
+    """Free the memory that the engine keeps between calls. Calls in progress and tapes in use keep theirs."""
     _free.clear()
+    _free_tapes.clear()
+
+
+def _keep_tape(block: Block) -> None:
+    if len(_free_tapes) < _MOST_TAPES:
+        _free_tapes.append(block)
+
+
+def _taken(free: list[Block], nbytes: int) -> Block:
+    """A free block of at least this size, the last one that was in use, else a new one in its place."""
+    try:
+        block = free.pop()
+    except IndexError:
+        return aligned_empty(nbytes)
+    return block if block.nbytes >= nbytes else aligned_empty(nbytes)

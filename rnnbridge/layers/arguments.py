@@ -16,17 +16,33 @@ Array = NDArray[Any]
 State: TypeAlias = Array | tuple[Array, Array]
 
 
-def read_sequence(name: str, x: Array, letters: str, spec: RNNSpec, dtype: np.dtype[Any]) -> Array:
+def array_of(name: str, value: Any) -> Any:
+    """The NumPy array over the memory of an object that offers it (`__array__`, `__dlpack__`); others as they are.
+
+    Raises:
+        ArgumentError: it offers its memory and does not give it: on another device, part of a graph of gradients.
+    """
+    if isinstance(value, np.ndarray) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
+        return value
+    try:
+        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(f"{name} is a {type(value).__name__} that gives no NumPy array: {error}") from error
+
+
+def read_sequence(name: str, x: Any, letters: str, spec: RNNSpec, dtype: np.dtype[Any]) -> Array:
     """x itself, or a copy where the engine cannot read it in place.
 
     Args:
         name: what the caller calls it.
+        x: NumPy array, or an object that offers its memory as one, which is not copied either.
         letters: its axes, e.g. "TNI"; without the "N" is accepted too.
 
     Raises:
         ArgumentError: not an array, another dtype, number of axes or feature size, or T = 0.
     """
-    refuse(_kind_problem(name, x, dtype))
+    x = array_of(name, x)
+    refuse(kind_problem(name, x, dtype))
     forms = (letters, letters.replace("N", ""))
     if x.ndim not in map(len, forms) or x.shape[-1] != spec.input_size:
         wanted = " or ".join(f"[{', '.join(form)}]" for form in forms)
@@ -34,13 +50,18 @@ def read_sequence(name: str, x: Array, letters: str, spec: RNNSpec, dtype: np.dt
     axes = forms[0] if x.ndim == len(letters) else forms[1]
     if "T" in axes and x.shape[axes.index("T")] == 0:
         raise ArgumentError(f"{name} is {list(x.shape)}: T = 0 steps; there must be at least one")
-    return x if has_plain_rows(x) else np.array(x, order="C")
+    return plain_rows(x)
+
+
+def plain_rows(array: Array) -> Array:
+    """The array, or a copy where the engine cannot read it in place."""
+    return array if has_plain_rows(array) else np.array(array, order="C")
 
 
 def read_state(
-    state: State | None, spec: RNNSpec, N: int, dtype: np.dtype[Any], batched: bool
+    state: Any, spec: RNNSpec, N: int, dtype: np.dtype[Any], batched: bool, name: str = "state"
 ) -> tuple[Array | None, Array | None]:
-    """(h0, c0), contiguous [L*D, N, H]; None is zeros, and c0 is None for all but the LSTM.
+    """(h0, c0), contiguous [L*D, N, H]; None is zeros, for one of the pair too, and c0 is None for all but the LSTM.
 
     Raises:
         ArgumentError: naming everything that does not fit, of both arrays at once.
@@ -51,18 +72,17 @@ def read_state(
     parts = tuple(state) if isinstance(state, (tuple, list)) else (state,)
     if len(parts) != len(names) or isinstance(state, (tuple, list)) != spec.has_cell_state:
         wanted = "a pair (h, c)" if spec.has_cell_state else "one array h"
-        raise ArgumentError(f"the state is {_said(state)}; for this {spec.cell.upper()} it is {wanted}")
+        raise ArgumentError(f"the {name} is {_said(state)}; for this {spec.cell.upper()} it is {wanted}")
     positions = spec.num_layers * spec.num_directions
     full = (positions, N, spec.hidden_size)
     shape = full if batched else (positions, spec.hidden_size)
+    given = {f"{name} {letter}": part for letter, part in zip(names, parts, strict=True) if part is not None}
+    arrays = {called: array_of(called, part) for called, part in given.items()}
     refuse(
-        *(
-            _kind_problem(f"state {name}", part, dtype) or _shape_problem(f"state {name}", part, shape)
-            for name, part in zip(names, parts, strict=True)
-        )
+        *(kind_problem(called, part, dtype) or shape_problem(called, part, shape) for called, part in arrays.items())
     )
-    h, *rest = (np.require(part.reshape(full), requirements=("C", "A")) for part in parts)
-    return h, rest[0] if rest else None
+    plain = {called: np.require(part.reshape(full), requirements=("C", "A")) for called, part in arrays.items()}
+    return plain.get(f"{name} h"), plain.get(f"{name} c")
 
 
 def read_lengths(lengths: Any, N: int) -> Array | None:
@@ -73,7 +93,7 @@ def read_lengths(lengths: Any, N: int) -> Array | None:
     """
     if lengths is None:
         return None
-    given = np.asarray(lengths)
+    given = np.asarray(array_of("lengths", lengths))
     if given.shape != (N,) or (given.dtype.kind not in "iu" and N):
         raise ArgumentError(
             f"lengths is {given.dtype} {list(given.shape)}; it is one whole number per sequence, [{N}], each 0..T"
@@ -108,7 +128,7 @@ def read_dropout(dropout: Any) -> float:
     raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
 
 
-def _kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:
+def kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:
     if not isinstance(value, np.ndarray):
         return f"{name} is a {type(value).__name__}; it is a NumPy array: np.asarray({name.split()[-1]}, np.{dtype})"
     if value.dtype == dtype:
@@ -120,7 +140,7 @@ def _kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:
     )
 
 
-def _shape_problem(name: str, value: Array, shape: tuple[int, ...]) -> str | None:
+def shape_problem(name: str, value: Array, shape: tuple[int, ...]) -> str | None:
     return None if value.shape == shape else f"{name} is {list(value.shape)}; it is {list(shape)}"
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 from numpy.typing import DTypeLike
 
-from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
+from rnnbridge.layers.initial import drawn
 from rnnbridge.layers.layer import Layer
 from rnnbridge.spec import Bias, Cell, Reset, RNNSpec
-from rnnbridge.weights import RNNWeights, float_dtype
+from rnnbridge.weights import RNNWeights
 
 
 class LSTM(Layer):
-    """An LSTM with new weights, drawn from U(-1/sqrt(H), 1/sqrt(H)) as PyTorch does.
+    """An LSTM with new weights.
 
     Args:
         input_size: I.
@@ -24,8 +23,11 @@ class LSTM(Layer):
         num_layers: L.
         bidirectional: run both directions and concatenate their outputs, forward first.
         bias: "none", "single" or "double" (b_ih and b_hh, as cuDNN and PyTorch have).
-        dropout: between layers, in training only.
-        seed: of the weights, 0 to 2**64 - 1; None draws others each time.
+        dropout: the part of the features dropped between layers, in training only.
+        init: how weights are drawn: "pytorch", U(-1/sqrt(H), 1/sqrt(H)); "keras", Glorot-uniform input and orthogonal
+            recurrent weights, zero biases and a forget bias of one; "orthogonal", PyTorch's with each gate's recurrent
+            matrix orthogonal.
+        seed: of the weights and of dropout, 0 to 2**64 - 1; None draws others each time.
         dtype: "float32" or "float64", or NumPy's own.
         batch_first: sequences are [N, T, .] instead of [T, N, .].
 
@@ -43,13 +45,14 @@ class LSTM(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
         sizes = (input_size, hidden_size, num_layers)
-        weights = _drawn("lstm", sizes, bidirectional, bias, seed, dtype)
-        super().__init__(weights, batch_first=batch_first, dropout=dropout)
+        weights = _drawn("lstm", sizes, bidirectional, bias, init, seed, dtype)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class GRU(Layer):
@@ -72,13 +75,14 @@ class GRU(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
         sizes = (input_size, hidden_size, num_layers)
-        weights = _drawn("gru", sizes, bidirectional, bias, seed, dtype, reset=reset)
-        super().__init__(weights, batch_first=batch_first, dropout=dropout)
+        weights = _drawn("gru", sizes, bidirectional, bias, init, seed, dtype, reset=reset)
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
 class RNN(Layer):
@@ -100,22 +104,27 @@ class RNN(Layer):
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
+        init: str = "pytorch",
         seed: int | None = None,
         dtype: DTypeLike = "float32",
         batch_first: bool = False,
     ) -> None:
         sizes = (input_size, hidden_size, num_layers)
-        weights = _drawn("rnn", sizes, bidirectional, bias, seed, dtype, activations=(activation,))
-        super().__init__(weights, batch_first=batch_first, dropout=dropout)
+        weights = _drawn("rnn", sizes, bidirectional, bias, init, seed, dtype, activations=(activation,))
+        super().__init__(weights, batch_first=batch_first, dropout=dropout, seed=seed)
 
 
-def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
+def layer(
+    weights: RNNWeights, batch_first: bool | None = None, *, dropout: float = 0.0, seed: int | None = None
+) -> Layer:
     """A runnable layer from weights, e.g. of `rb.load`; it owns copies of them.
 
     Args:
         weights: the layer; `weights.astype("float64")` makes it run in double precision.
         batch_first: whether sequences are [N, T, .]. None means [T, N, .], with a warning if the source had the other
             order.
+        dropout: between layers, in training only.
+        seed: of dropout, 0 to 2**64 - 1; None draws another each time.
 
     Raises:
         Incompatible: with every reason why the engine does not run this layer.
@@ -132,7 +141,7 @@ def layer(weights: RNNWeights, batch_first: bool | None = None) -> Layer:
             "rb.layer(weights, batch_first=True) or batch_first=False",
             stacklevel=2,
         )
-    return Layer(weights, batch_first=bool(batch_first))
+    return Layer(weights, batch_first=bool(batch_first), dropout=dropout, seed=seed)
 
 
 def _drawn(
@@ -140,6 +149,7 @@ def _drawn(
     sizes: tuple[int, int, int],
     bidirectional: bool,
     bias: Bias,
+    init: str,
     seed: int | None,
     dtype: DTypeLike,
     **semantics: Any,
@@ -155,8 +165,4 @@ def _drawn(
         bias=bias,
         **semantics,
     )
-    kind = float_dtype(dtype)
-    generator = np.random.default_rng(None if seed is None else whole("seed", seed, least=0, most=2**64 - 1))
-    bound = 1 / np.sqrt(spec.hidden_size)
-    arrays = {name: generator.uniform(-bound, bound, shape) for name, shape in spec.weight_shapes().items()}
-    return RNNWeights(spec, {name: array.astype(kind) for name, array in arrays.items()})
+    return drawn(spec, init, seed, dtype)

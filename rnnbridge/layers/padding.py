@@ -49,3 +49,13 @@ def repeat_last(y: Array, valid: Array) -> None:
     latest = np.maximum.accumulate(np.where(valid, steps, 0), axis=0)
     t, n = np.nonzero(~valid)
     y[t, n] = y[latest[t, n], n]
+
+
+def fold_repeated(dy: Array, valid: Array) -> Array:
+    """The derivative of `repeat_last`: a copy of dy in which every step also has what its repetitions got."""
+    steps = np.arange(len(dy))[:, None]
+    latest = np.maximum.accumulate(np.where(valid, steps, 0), axis=0)
+    t, n = np.nonzero(~valid & np.take_along_axis(valid, latest, axis=0))
+    folded = dy.copy()
+    np.add.at(folded, (latest[t, n], n), dy[t, n])
+    return folded

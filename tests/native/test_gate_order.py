@@ -31,7 +31,7 @@ static void print(rnb_cell cell, rnb_reset reset) {
   given.output_order = RNB_OUTPUT_ORDER_INPUT, given.input_size = 5, given.hidden_size = 17;
   for (int i = 0; i < (cell == RNB_CELL_LSTM ? 3 : cell == RNB_CELL_GRU ? 2 : 1); ++i)
     given.activations[i].code = RNB_ACTIVATION_TANH;
-  const rnb_plan plan(rnb::Spec(given), 7, 3, none);
+  const rnb_plan plan(rnb::Spec(given), 7, 3, 0, none);
   std::vector<float> weight_ih, weight_hh, bias_ih, bias_hh;
   for (char gate : rnb::gates_of(cell)) {
     weight_ih.insert(weight_ih.end(), 17 * 5, gate);
@@ -64,7 +64,7 @@ def packed_with(folder: Path, **orders: str) -> list[str]:
         text = text.replace(f'"{GATES[cell]}"', f'"{order}"')
     header.write_text(text)
     (folder / "src" / "print.cpp").write_text(PROGRAM)
-    sources = [str(folder / "src" / name) for name in ("print.cpp", "pack.cpp", "plan.cpp", "spec.cpp")]
+    sources = [str(folder / "src" / f"{name}.cpp") for name in ("print", "pack", "plan", "spec", "training", "tape")]
     assert CXX
     subprocess.run([CXX, "-std=c++17", *sources, "-o", str(folder / "print")], check=True)
     return subprocess.run([folder / "print"], check=True, capture_output=True, text=True).stdout.split()

@@ -51,30 +51,39 @@ RNB_INLINE Vec<T> slot(const T* pre, int index, int lane) {
   return load(pre + index * kPanel<T> + lane);
 }
 
-template <class T, class F, class G, class Hidden>
+// To the slots 0, 1 ... in the order of the vectors.
+template <class T, class... Vectors>
+RNB_INLINE void store_slots(T* pre, int lane, Vectors... vectors) {
+  T* at = pre + lane;
+  ((store(at, vectors), at += kPanel<T>), ...);
+}
+
+template <bool keep, class T, class F, class G, class Hidden>
 RNB_NOINLINE void lstm_step(const StepArgs<T>& s, F f, G g, Hidden hidden) {
-  step(s, s.h, 4, 0, 4, 4, 0, [&](int64_t u, int64_t row, const T* pre) {
-    const int64_t at = row * s.stride + u * kPanel<T>;
+  step(s, s.h, 4, 0, 4, 4, 0, [&](int64_t u, int64_t row, T* pre) {
+    const int64_t at = row * s.stride + u * kPanel<T>, c_at = row * s.c_stride + u * kPanel<T>;
     for (int j = 0; j < kPanel<T>; j += kLanes<T>) {
       const Vec<T> input = f.template apply<T>(slot(pre, 0, j)),
                    forget = f.template apply<T>(slot(pre, 1, j));
       const Vec<T> candidate = g.template apply<T>(slot(pre, 2, j)),
                    output = f.template apply<T>(slot(pre, 3, j));
-      const Vec<T> c = forget * load(s.c + at + j) + input * candidate;
-      store(s.c + at + j, c);
+      const Vec<T> c = forget * load(s.c + c_at + j) + input * candidate;
+      store(s.c_next + c_at + j, c);
       store(s.h_next + at + j, output * hidden.template apply<T>(c));
+      if constexpr (keep) store_slots<T>(pre, j, input, forget, candidate, output);
     }
   });
 }
 
 template <class T, class F, class G>
 RNB_NOINLINE void gru_after_step(const StepArgs<T>& s, F f, G g) {
-  step(s, s.h, 3, 0, 3, 4, 1, [&](int64_t u, int64_t row, const T* pre) {
+  step(s, s.h, 3, 0, 3, 4, 1, [&, keep = s.keep](int64_t u, int64_t row, T* pre) {
     const int64_t at = row * s.stride + u * kPanel<T>;
     for (int j = 0; j < kPanel<T>; j += kLanes<T>) {
       const Vec<T> r = f.template apply<T>(slot(pre, 1, j)), z = f.template apply<T>(slot(pre, 2, j));
       const Vec<T> n = g.template apply<T>(slot(pre, 0, j) + r * slot(pre, 3, j));
       store(s.h_next + at + j, (T(1) - z) * n + z * load(s.h + at + j));
+      if (keep) store_slots<T>(pre, j, n, r, z);
     }
   });
 }
@@ -84,19 +93,21 @@ RNB_NOINLINE void gru_before_gates_step(const StepArgs<T>& s, F f) {
   step(s, s.h, 3, 0, 2, 3, 1, [&](int64_t u, int64_t row, T* pre) {
     const int64_t at = row * s.stride + u * kPanel<T>;
     for (int j = 0; j < kPanel<T>; j += kLanes<T>) {
-      store(s.reset_h + at + j, f.template apply<T>(slot(pre, 1, j)) * load(s.h + at + j));
-      store(pre + 2 * kPanel<T> + j, f.template apply<T>(slot(pre, 2, j)));
+      const Vec<T> r = f.template apply<T>(slot(pre, 1, j));
+      store(s.reset_h + at + j, r * load(s.h + at + j));
+      store_slots<T>(pre + kPanel<T>, j, r, f.template apply<T>(slot(pre, 2, j)));
     }
   });
 }
 
 template <class T, class G>
 RNB_NOINLINE void gru_before_update_step(const StepArgs<T>& s, G g) {
-  step(s, s.reset_h, 3, 2, 1, 3, 0, [&](int64_t u, int64_t row, const T* pre) {
+  step(s, s.reset_h, 3, 2, 1, 3, 0, [&, keep = s.keep](int64_t u, int64_t row, T* pre) {
     const int64_t at = row * s.stride + u * kPanel<T>;
     for (int j = 0; j < kPanel<T>; j += kLanes<T>) {
       const Vec<T> n = g.template apply<T>(slot(pre, 0, j)), z = slot(pre, 2, j);
       store(s.h_next + at + j, (T(1) - z) * n + z * load(s.h + at + j));
+      if (keep) store_slots<T>(pre, j, n);
     }
   });
 }

@@ -1,5 +1,5 @@
-// The micro-kernel: C[M, panels] += A[M, K] * packed panels[K]. Rows of A are found through an accessor, so
-// that they may lie anywhere.
+// The micro-kernel: C[M, panels] += A[M, K] * packed panels[K]. Rows of A, and the places of C that they give,
+// are found through an accessor, so that they may lie anywhere.
 //
 // Every element of C is one chain of multiply-adds in ascending k that starts from what C (or the bias)
 // holds. No tile height, tile width, K block or split into calls changes it, which is what makes results
@@ -21,12 +21,15 @@ struct Strided {
   const T* base;
   int64_t stride;
   RNB_INLINE const T* operator()(int64_t row) const { return base + row * stride; }
+  RNB_INLINE int64_t place(int64_t row) const { return row; }
 };
 
 template <class T>
 struct Gathered {
   const T* const* pointers;
+  const int64_t* places;
   RNB_INLINE const T* operator()(int64_t row) const { return pointers[row]; }
+  RNB_INLINE int64_t place(int64_t row) const { return places[row]; }
 };
 
 // Neighbouring panels: weights are `b_stride` elements apart, the columns of C `c_stride`; rows of C
@@ -51,17 +54,18 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
   RNB_UNROLL(8)
   for (int i = 0; i < MR; ++i) a[i] = rows(row + i);
   const T* b = p.b + panel * p.b_stride + column;
-  T* c = p.c + row * p.row_stride + panel * p.c_stride + column;
-  const bool from_bias = p.bias && k0 == 0;
-  const T* init = from_bias ? p.bias + panel * kPanel<T> + column : c;
-  const int64_t init_row = from_bias ? 0 : p.row_stride, init_panel = from_bias ? kPanel<T> : p.c_stride;
+  T* c[MR];
+  RNB_UNROLL(8)
+  for (int i = 0; i < MR; ++i) c[i] = p.c + rows.place(row + i) * p.row_stride + panel * p.c_stride + column;
+  const T* bias = p.bias && k0 == 0 ? p.bias + panel * kPanel<T> + column : nullptr;
+  const int64_t init_panel = bias ? kPanel<T> : p.c_stride;
 
   Vec<T> acc[MR][NV];
   RNB_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
     RNB_UNROLL(8)
     for (int j = 0; j < NV; ++j)
-      acc[i][j] = load(init + i * init_row + j / kPanelVectors * init_panel + j % kPanelVectors * L);
+      acc[i][j] = load((bias ? bias : c[i]) + j / kPanelVectors * init_panel + j % kPanelVectors * L);
   }
   const T* b_of[(NV + kPanelVectors - 1) / kPanelVectors];
   RNB_UNROLL(8)
@@ -83,7 +87,7 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
   for (int i = 0; i < MR; ++i) {
     RNB_UNROLL(8)
     for (int j = 0; j < NV; ++j)
-      store(c + i * p.row_stride + j / kPanelVectors * p.c_stride + j % kPanelVectors * L, acc[i][j]);
+      store(c[i] + j / kPanelVectors * p.c_stride + j % kPanelVectors * L, acc[i][j]);
   }
 }
 

@@ -1,0 +1,61 @@
+"""What a backward gives, and which of it is asked for: `Gradients`. Knows no cell and no sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rnnbridge.errors import ArgumentError
+from rnnbridge.spec import RNNSpec
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+ALL = ("x", "state", "weights")
+
+
+@dataclass
+class Gradients:
+    """Gradients of one scalar.
+
+    Args:
+        x: in the form of x; None if not asked for.
+        state: of the initial state, in the form of the state; None if not asked for.
+        weights: name -> array, of the weights' shapes; those that were asked for.
+    """
+
+    x: Any = None
+    state: Any = None
+    weights: Mapping[str, Array] = field(default_factory=dict)
+
+
+def read_want(want: Iterable[str] | str, spec: RNNSpec) -> tuple[bool, bool, list[str]]:
+    """Whether x, whether the state, and which weights: from "x", "state", "weights" and names of weights.
+
+    Raises:
+        ArgumentError: a word that is none of them.
+    """
+    words, names = {want} if isinstance(want, str) else set(want), spec.weight_shapes()
+    if unknown := sorted(words - {*ALL, *names}):
+        known = ", ".join(map(repr, ALL))
+        raise ArgumentError(f"want has {', '.join(map(repr, unknown))}; it is any of {known} and of the weights' names")
+    return "x" in words, "state" in words, [name for name in names if "weights" in words or name in words]
+
+
+def target(name: str, given: Any, shape: Shape, dtype: np.dtype[Any], accumulate: bool) -> Array:
+    """The array that a gradient is written or added to: the caller's, else a new one.
+
+    Raises:
+        ArgumentError: the caller's is not a writable array of this shape and dtype, C-contiguous.
+    """
+    if given is None:
+        return np.zeros(shape, dtype) if accumulate else np.empty(shape, dtype)
+    fits = isinstance(given, np.ndarray) and given.shape == shape and given.dtype == dtype
+    if not fits or not (given.flags.c_contiguous and given.flags.writeable and given.flags.aligned):
+        said = f"{given.dtype} {list(given.shape)}" if isinstance(given, np.ndarray) else f"a {type(given).__name__}"
+        raise ArgumentError(f"into's {name} is {said}; it is a writable, C-contiguous {dtype} {list(shape)}")
+    array: Array = given
+    return array

@@ -1,0 +1,39 @@
+"""Ten thousand training calls of changing shapes leave the process as large as it was after warm-up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CALLS = """
+import sys
+from pathlib import Path
+import numpy as np
+import rnnbridge as rb
+
+rng = np.random.default_rng(3)
+nets = [rb.LSTM(5, 17, 2, bidirectional=True, dropout=0.3, seed=1), rb.GRU(5, 13, 2, reset="before", seed=1)]
+pages = Path("/proc/self/statm")
+
+def calls(count):
+    for _ in range(count):
+        net = nets[rng.integers(2)]
+        x = np.zeros((rng.integers(1, 24), rng.integers(1, 8), 5), np.float32)
+        y, state, tape = net.forward(x, training=True, recompute=bool(rng.integers(2)))
+        net.backward(tape, y, want="weights")
+    return int(pages.read_text().split()[1]) * 4096
+
+print(calls(2000), calls(10000))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say the resident size")
+def test_the_resident_size_stays() -> None:
+    done = subprocess.run([sys.executable, "-c", CALLS], timeout=240, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    warm, after = map(int, done.stdout.split())
+    # One leaked plan, tape or array of a kilobyte per call would be ten times this.
+    assert after - warm <= 2**20
