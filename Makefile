@@ -9,18 +9,20 @@ TORCH ?= torch==2.13.0
 FULL ?=
 PYTEST_ARGS ?=
 
+comma := ,
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 BUILT_FROM := pyproject.toml tools/build_backend.py $(shell find native -type f)
 TYPED := build/typed/rnnbridge
 C_SOURCES = $(shell find native examples tests -name '*.c' -o -name '*.h' -o -name '*.cpp')
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint sanitize clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    convert a Keras GPU model to Keras, PyTorch and ONNX weights, and prove the numbers"
 	@echo "make test    run the whole suite against every framework that has a wheel for this Python"
 	@echo "make lint    check style and types with the pinned tools"
+	@echo "make sanitize  train in C under the address, undefined-behaviour and thread sanitizers"
 	@echo "make clean   remove the virtual environments and everything built"
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PYTEST_ARGS=$(PYTEST_ARGS)"
 
@@ -37,6 +39,20 @@ lint: $(LINT_VENV)/.lint
 	ln -s $(CURDIR)/rnnbridge/* $(CURDIR)/converters $(TYPED)/
 	$(LINT_VENV)/bin/mypy
 	$(LINT_VENV)/bin/clang-format --dry-run -Werror $(C_SOURCES)
+
+# A C program that trains every cell on exactly sized arrays, built with the library under one sanitizer after another.
+sanitize: $(LINT_VENV)/.lint $(LINT_VENV)/.cmake
+	$(MAKE) --no-print-directory sanitized SANITIZER='address;undefined' NAME=address
+	$(MAKE) --no-print-directory sanitized SANITIZER=thread NAME=thread
+
+.PHONY: sanitized
+sanitized:
+	$(LINT_VENV)/bin/cmake -S native -B build/$(NAME) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(LINT_VENV)/bin/ninja \
+		-DCMAKE_BUILD_TYPE=Release -DRNNBRIDGE_VERSION=sanitized '-DRNNBRIDGE_SANITIZE=$(SANITIZER)'
+	$(LINT_VENV)/bin/cmake --build build/$(NAME)
+	for program in tests/native/training examples/train examples/infer; do \
+		$(CC) -g -fsanitize=$(subst ;,$(comma),$(SANITIZER)) -Inative/include $$program.c -o build/$(NAME)/program \
+			-Lbuild/$(NAME) -lrnnbridge -Wl,-rpath,$(CURDIR)/build/$(NAME) -lm && build/$(NAME)/program || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(LINT_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -55,6 +71,10 @@ $(VENV)/.demo: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 
 $(VENV)/.test: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 	$(VENV)/bin/python tools/install_peers.py --torch '$(TORCH)' $(if $(FULL),--full)
+	touch $@
+
+$(LINT_VENV)/.cmake: $(LINT_VENV)/.lint
+	$(LINT_VENV)/bin/python $(PIP_INSTALL) cmake ninja
 	touch $@
 
 $(LINT_VENV)/.lint: pyproject.toml

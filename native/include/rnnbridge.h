@@ -170,15 +170,19 @@ typedef struct rnb_spec {
  *   workspace = e D (96 + N) S H' + e D N K (H' + 64/e) + e B T N Y' + 16 N
  * Y is the width of a layer's output; B = 0, 1, 2 for L = 1, 2, more.
  *
- * A training plan's, with A the larger of I and (L > 1) Y, R = N min(T, 512 / N rounded up) rows of a chunk
- * of backward, R' = R rounded up to a multiple of 16, plus 16, and every term rounded up to a multiple of 64
- * bytes: packed   += e * sum over l, d of G H' (H' + I_l') tape      = 48 + 8 N + e L D T N (S H' + C H') + e
- * (L - 1) T N Y' + M e L D T N H' C = 1 for LSTM, else 0; RNN has no S term; M = 1 for merge sum, mul, ave,
- * else 0. With RNB_PLAN_RECOMPUTE there is no S term either, and C counts only the chunks' starts, T -> T /
- * (R / N) rounded up, less 1. workspace = the larger of forward:  the above + 8 (T + 1) + (L > 1) e D (96 +
- * N) Y' backward: e D (R (2 S H' + 64/e + A') + R' (A + H + 2) + G H' (A + H + 2) + N (4 + C) (H' + 64/e))
- *               + e B T N Y' + 16 N + 8 (T + 1), for GRU before + e D (R' H + R H' + N (H' + 64/e)),
- *               with RNB_PLAN_RECOMPUTE + e D R (S + C) H' */
+ * A training plan's, with A the larger of I and (L > 1) Y, R = N min(T, 512 / N rounded up) rows of a chunk of
+ * backward, R' = R rounded up to a multiple of 16, plus 16; C = 1 for LSTM, else 0; RNN has no S term; M = 1 for
+ * merge sum, mul, ave, else 0; every term rounded up to a multiple of 64 bytes:
+ *   packed   += e * sum over l, d of G H' (H' + I_l')
+ *   tape      = 48 + 8 N + e L D T N (S H' + C H') + e (L - 1) T N Y' + M e L D T N H'
+ *   workspace = the larger of
+ *     forward   the above + 8 (T + 1) + (L > 1) e D (96 + N) Y'
+ *     backward  e D (R (2 S H' + 64/e + A') + R' (A + H + 2) + G H' (A + H + 2) + N (4 + C) (H' + 64/e))
+ *               + e B T N Y' + 16 N + 8 (T + 1)
+ *               for GRU before             + e D (R' H + R H' + N (H' + 64/e))
+ *               with RNB_PLAN_RECOMPUTE    + e D R (S + C) H'
+ * With RNB_PLAN_RECOMPUTE the tape has no S term, and C counts the chunks' starts only: T becomes T / (R / N)
+ * rounded up, less 1. */
 typedef struct rnb_sizes {
   size_t struct_size;
   size_t packed_nbytes;
