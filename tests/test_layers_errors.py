@@ -44,6 +44,8 @@ BAD_CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "mask shape": ({"mask": np.ones((3, 7), bool)}, r"mask is bool \[3, 7\]"),
     "mask and lengths": ({"mask": np.ones((7, 3), bool), "lengths": [1, 2, 3]}, "both given"),
     "padding": ({"padding": "same"}, "padding is 'same'; it is 'zero' or 'repeat'"),
+    "ragged": ({"lengths": [[1], [1, 2]]}, r"lengths is \[\[1\], \[1, 2\]\]; it is one whole number per sequence"),
+    "masked": ({"x": np.ma.array(x_of(), mask=True)}, "x is a masked array, whose mask would be lost"),
     "threads": ({"threads": 0}, "threads is 0; it is a whole number of at least 1"),
     "threads not a number": ({"threads": "all"}, "threads is 'all'"),
     "threads and a half": ({"threads": 1.5}, "threads is 1.5"),

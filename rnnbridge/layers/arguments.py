@@ -20,8 +20,11 @@ def array_of(name: str, value: Any) -> Any:
     """The NumPy array over the memory of an object that offers it (`__array__`, `__dlpack__`); others as they are.
 
     Raises:
-        ArgumentError: it offers its memory and does not give it: on another device, part of a graph of gradients.
+        ArgumentError: it offers its memory and does not give it: on another device, part of a graph of gradients; or it
+            hides some of it, as a masked array does.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; give its .data, and steps by mask=")
     if isinstance(value, np.ndarray) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
         return value
     try:
@@ -93,7 +96,10 @@ def read_lengths(lengths: Any, N: int) -> Array | None:
     """
     if lengths is None:
         return None
-    given = np.asarray(array_of("lengths", lengths))
+    try:
+        given = np.asarray(array_of("lengths", lengths))
+    except ValueError:
+        raise ArgumentError(f"lengths is {lengths!r}; it is one whole number per sequence, [{N}], each 0..T") from None
     if given.shape != (N,) or (given.dtype.kind not in "iu" and N):
         raise ArgumentError(
             f"lengths is {given.dtype} {list(given.shape)}; it is one whole number per sequence, [{N}], each 0..T"
