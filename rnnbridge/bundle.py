@@ -34,7 +34,7 @@ def load(
         FormatError: an unknown format, a damaged file, or one without a recurrent layer.
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
-    path = _path(path)
+    path = path_of(path)
     head = _head_of(path)
     chosen = find_format(path, head) if format is None else format_named(format)
     asked = Settings.of(settings)
@@ -76,7 +76,7 @@ def save(
         TargetExistsError, FileAccessError: nothing was written.
         Incompatible: the format cannot hold a layer; `reasons` has every reason.
     """
-    path = _path(path)
+    path = path_of(path)
     chosen = format_for(path, format)
     bundle = _as_bundle(what)
     with replacing(path, overwrite=overwrite) as draft:
@@ -109,7 +109,8 @@ def from_framework(layer: Any) -> RNNWeights:
     Raises:
         ArgumentError: no converter knows such an object.
     """
-    return layer.to_weights() if hasattr(layer, "to_weights") else _live_for(layer).read(layer)
+    weights = _as_weights(layer)
+    return weights if isinstance(weights, RNNWeights) else _live_for(layer).read(layer)
 
 
 def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch_first: bool | None = None) -> Any:
@@ -168,7 +169,8 @@ def format_named(name: str) -> Format:
     return known[name]
 
 
-def _path(given: str | os.PathLike[str]) -> Path:
+def path_of(given: str | os.PathLike[str]) -> Path:
+    """A path from what a caller gave; ArgumentError for what is none."""
     try:
         path = Path(given)
     except TypeError:
@@ -205,7 +207,7 @@ def _as_bundle(what: RNNWeights | Bundle) -> Bundle:
 
 def _as_weights(what: Any) -> Any:
     """The weights of a layer of rnnbridge's own, which knows how to give them; anything else as it is."""
-    return what.to_weights() if hasattr(what, "to_weights") else what
+    return what.to_weights() if hasattr(what, "to_weights") and not isinstance(what, type) else what
 
 
 def _live_for(layer: Any) -> Live:

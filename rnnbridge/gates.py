@@ -29,6 +29,15 @@ def split_gates(array: Array, name: str, cell: str) -> dict[str, Array]:
     return dict(zip(order, rows, strict=True))
 
 
+def scale_gates(array: Array, name: str, cell: str, factors: dict[str, float]) -> Array:
+    """A copy in which the rows of some gates are multiplied, by letter; letters that the array lacks are passed over."""
+
+    def times(gate: str) -> Callable[[dict[str, Array]], Array]:
+        return lambda gates: gates[gate] * factors[gate]
+
+    return change_gates(array, name, cell, {gate: times(gate) for gate in factors})
+
+
 def change_gates(array: Array, name: str, cell: str, changes: dict[str, Callable[[dict[str, Array]], Array]]) -> Array:
     """A copy in which some gates are computed anew.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rnnbridge.activation import Activation
 from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible
-from rnnbridge.gates import change_gates
+from rnnbridge.gates import change_gates, scale_gates
 from rnnbridge.spec import ACTIVATION_SLOTS, RNNSpec
 from rnnbridge.weights import RNNWeights
 
@@ -171,7 +171,7 @@ def _activations(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome
             False,
             "these rows have another scale, so an optimiser such as Adam follows another trajectory",
             spec,
-            _gatewise({gate: _times(gate, factor) for gate in gates}, spec.cell),
+            _scaling(dict.fromkeys(gates, factor), spec.cell),
         )
     if spec.cell == "lstm" and row.one_activation and spec.activations[1] != spec.activations[2]:
         _, candidate, output = spec.activations
@@ -266,5 +266,5 @@ def _gatewise(changes: dict[str, Callable[[Arrays], NDArray[Any]]], cell: str) -
     return lambda arrays: {name: change_gates(array, name, cell, changes) for name, array in arrays.items()}
 
 
-def _times(gate: str, factor: float) -> Callable[[Arrays], NDArray[Any]]:
-    return lambda rows: rows[gate] * factor
+def _scaling(factors: dict[str, float], cell: str) -> Callable[[Arrays], Arrays]:
+    return lambda arrays: {name: scale_gates(array, name, cell, factors) for name, array in arrays.items()}

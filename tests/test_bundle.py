@@ -123,6 +123,13 @@ def test_a_layer_of_ours_is_saved_as_its_weights(name: str, tmp_path: Path) -> N
     assert rb.load(tmp_path / name)["rnn"] == net.to_weights() == rb.from_framework(net)
 
 
+def test_a_class_of_ours_is_no_layer(tmp_path: Path) -> None:
+    with pytest.raises(rb.ArgumentError, match="is a class; give an object of it"):
+        rb.from_framework(rb.LSTM)
+    with pytest.raises(rb.ArgumentError, match="cannot be saved"):
+        rb.save(rb.LSTM, tmp_path / "a.npz")  # type: ignore[arg-type]
+
+
 def test_settings_may_be_plain_values(tmp_path: Path) -> None:
     rb.save(WEIGHTS, tmp_path / "a.npz")
     assert rb.load(tmp_path / "a.npz", settings={"self_check": False})["rnn"] == WEIGHTS  # type: ignore[dict-item]

@@ -86,6 +86,7 @@ def test_verify_exits_0_only_if_the_numbers_are_the_same(source: Path, tmp_path:
         (("convert", "SOURCE", "TMP/source.plain", "--force"), "is the source itself"),
         (("convert", "SOURCE", "TMP/none/b.plain"), "none/b.plain: No such file or directory"),
         (("convert", "SOURCE", "TMP/b.full"), "No space left"),
+        (("convert", "SOURCE", f"TMP/{'x' * 300}.plain"), "File name too long"),
         (("convert", "SOURCE", "TMP/b.xyz"), "known endings"),
         (("convert", "SOURCE", "TMP/b", "--to", "nothing"), "unknown format 'nothing'"),
         (("convert", "SOURCE", "TMP/b.plain", "--set", "ordre=x"), "nothing here takes the setting 'ordre'"),

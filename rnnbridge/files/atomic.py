@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rnnbridge.errors import FileAccessError, TargetExistsError
@@ -19,24 +19,26 @@ def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
         TargetExistsError: before anything is written, where the target is there and `overwrite` is false.
         FileAccessError: a folder that is missing or cannot be written, a full disk.
     """
+    folder: Path | None = None
     try:
         _check(target, overwrite=overwrite)
-        folder = tempfile.mkdtemp(prefix=".rnnbridge-", dir=target.parent)
-    except OSError as error:
-        if isinstance(error, (FileAccessError, TargetExistsError)):
-            raise
-        raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
-    draft = Path(folder) / target.name
-    try:
+        folder = Path(tempfile.mkdtemp(prefix=".rnnbridge-", dir=target.parent))
+        draft = folder / target.name
         yield draft
         _publish(draft, target, overwrite=overwrite)
+    except (FileAccessError, TargetExistsError):
+        raise
     except OSError as error:
-        if isinstance(error, (FileAccessError, TargetExistsError)):
-            raise
         raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        draft.unlink(missing_ok=True)
-        Path(folder).rmdir()
+        if folder is not None:
+            _remove(folder / target.name)
+            folder.rmdir()
+
+
+def _remove(draft: Path) -> None:
+    with suppress(OSError):  # it is not there, or has a name that no file can have
+        draft.unlink()
 
 
 def _check(target: Path, *, overwrite: bool) -> None:

@@ -119,21 +119,19 @@ def _run_judges(findings: Findings, truths: list[_Truth], sides: tuple[Side, Sid
     trials = [(side, trial) for side in sides for trial in _trials(side, truths)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         verdicts = list(pool.map(lambda pair: judges.run(pair[1], time_limit), trials))
+    judged: set[str] = set()
     for (side, trial), verdict in zip(trials, verdicts, strict=True):
         who = f"{trial.judge.name} {verdict.version}".strip()
         if verdict.outputs:
             findings.judges.append(who)
+            judged.add(side.file)
         findings.notices += [f"{who} does not run the {side.file}'s {reason}" for reason in verdict.refused]
         if verdict.failure:
             findings.notices.append(f"{who} could not run the {side.file}: {verdict.failure}")
         for number, truth in enumerate(truths):
             outputs = {index: got for (chain, index), got in verdict.outputs.items() if chain == number}
             findings.measurements += _measure(truth, side.file, who, outputs)
-    findings.notices += [
-        _alone(side)
-        for side in sides
-        if not any(v.outputs for (s, _), v in zip(trials, verdicts, strict=True) if s is side)
-    ]
+    findings.notices += [_alone(side) for side in sides if side.file not in judged]
 
 
 def _trials(side: Side, truths: list[_Truth]) -> Iterator[judges.Trial]:

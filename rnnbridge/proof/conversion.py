@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rnnbridge.bundle import format_for, load, write
+from rnnbridge.bundle import format_for, load, path_of, write
 from rnnbridge.catalogue import Settings, Written
 from rnnbridge.errors import ArgumentError, VerificationError
 from rnnbridge.files.atomic import replacing
@@ -56,8 +56,8 @@ def convert(
         Incompatible: the target cannot hold a layer; `reasons` has every reason. Nothing was written.
         TargetExistsError, FileAccessError, FormatError, ArgumentError: nothing was written.
     """
-    target, asked = Path(dst), Settings(settings)
-    if target.exists() and Path(src).exists() and target.samefile(src):
+    target, asked = path_of(dst), Settings(settings)
+    if _is_same_file(path_of(src), target):
         raise ArgumentError(f"{dst} is the source itself; give the target another name")
     chosen = format_for(target, format)
     source = load(src, settings=asked)
@@ -76,6 +76,13 @@ def convert(
         if not report:
             raise VerificationError(f"{target} was not written, {report.summary}", report)
     return report
+
+
+def _is_same_file(src: Path, target: Path) -> bool:
+    try:
+        return target.samefile(src)
+    except OSError:  # one is not there or cannot be; reading and writing say which
+        return False
 
 
 def _report(source: Bundle, written: Written, src: Path, dst: Path, seed: int) -> Report:

@@ -5,13 +5,12 @@ Knows canonical weights; runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.gates import change_gates
+from rnnbridge.gates import change_gates, scale_gates
 from rnnbridge.proof.report import Measurement
 from rnnbridge.proof.tolerance import max_abs_error
 from rnnbridge.spec import ACTIVATION_SLOTS, GATES, RNNSpec
@@ -68,11 +67,7 @@ def _unit_slope(spec: RNNSpec, name: str, array: NDArray[Any]) -> NDArray[Any]:
         for gate in gates
         if activation.name == "hard_sigmoid"
     }
-    return change_gates(array, name, spec.cell, {gate: _times(gate, slope) for gate, slope in slopes.items()})
-
-
-def _times(gate: str, factor: float) -> Callable[[Arrays], NDArray[Any]]:
-    return lambda rows: rows[gate] * factor
+    return scale_gates(array, name, spec.cell, slopes)
 
 
 def _relative(one: NDArray[Any], other: NDArray[Any]) -> float:
