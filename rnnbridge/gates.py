@@ -30,7 +30,7 @@ def split_gates(array: Array, name: str, cell: str) -> dict[str, Array]:
 
 
 def scale_gates(array: Array, name: str, cell: str, factors: dict[str, float]) -> Array:
-    """A copy in which the rows of some gates are multiplied, by letter; letters that the array lacks are passed over."""
+    """A copy with the rows of some gates multiplied, by letter; letters that the array lacks are passed over."""
 
     def times(gate: str) -> Callable[[dict[str, Array]], Array]:
         return lambda gates: gates[gate] * factors[gate]
