@@ -46,16 +46,17 @@ def test_a_bound_run_repeats_over_the_same_memory() -> None:
 def test_sizes_are_the_documented_polynomials() -> None:
     """rnb_sizes in rnnbridge.h, computed here from its words."""
     tables = {"lstm": (4, 4, 3), "gru_after": (3, 4, 2), "gru_before": (3, 3, 3), "rnn_tanh": (1, 1, 2)}
-    for (cell, (G, S, K)), layers, direction, dtype in product(
-        tables.items(), (1, 2, 3), ("forward", "bidirectional"), ("float32", "float64")
+    for (cell, (G, S, K)), layers, direction, dtype, T in product(
+        tables.items(), (1, 2, 3), ("forward", "bidirectional"), ("float32", "float64"), (7, 401)
     ):
         spec = spec_of(cell, hidden_size=37, num_layers=layers, direction=direction)
         plan, e, D = rb.Plan(spec, T, N, dtype=dtype), np.dtype(dtype).itemsize, spec.num_directions
         round_up = lambda width, unit=64 // e: -(-width // unit) * unit  # noqa: E731
         rows, inputs = round_up(37), [spec.layer_input_size(layer) for layer in range(layers)]
         assert plan.packed_nbytes == e * sum(D * rows * (S + G * (size + 37)) for size in inputs)
-        buffers = min(layers - 1, 2) * T * N * round_up(spec.output_size)
-        scratch = D * (96 + N) * S * rows + D * N * K * (rows + 64 // e) + buffers
+        together, steps = (layers, min(T, -(-512 // N))) if D == 1 else (1, T)
+        buffers = min(layers - 1, 2) * steps * N * round_up(spec.output_size)
+        scratch = D * (96 + N) * S * rows + D * together * N * K * (rows + 64 // e) + buffers
         assert plan.workspace_nbytes == e * scratch + 16 * N
 
 

@@ -71,6 +71,10 @@ def corners() -> dict[str, Problem]:
         for T, recompute in ((67, False), (131, True)):  # more steps than a chunk has
             spec = spec_of(cell, num_layers=2, direction="bidirectional")
             found[f"{cell}-long" + "-recompute" * recompute] = Problem(spec, T, 2, "float64", "mixed", 0, recompute, 2)
+    for cell, direction, recompute in product(CELLS, DIRECTIONS, (False, True)):  # three stretches of 4 steps
+        spec = spec_of(cell, num_layers=3, direction=direction)
+        name = f"{cell}-{direction}-stretches" + "-recompute" * recompute
+        found[name] = Problem(spec, 11, 131, "float64", "zeros", 0.3, recompute, 3)
     return found
 
 

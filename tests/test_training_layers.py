@@ -43,9 +43,10 @@ def test_y_is_read_only_while_its_tape_lives() -> None:
         assert all(part.flags.writeable for part in parts(y))
 
 
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
 @every_cell
-def test_what_is_asked_for_is_the_same_alone(cell: str) -> None:
-    problem = problem_of(cell)
+def test_what_is_asked_for_is_the_same_alone(cell: str, direction: str) -> None:
+    problem = problem_of(cell, direction=direction, num_layers=3)
     net = problem.layer()
     tape = problem.forward(net)[2]
     everything = by_name(problem.backward(net, tape))

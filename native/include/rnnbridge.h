@@ -129,8 +129,9 @@ typedef enum rnb_plan_flag {
   /* The plan can train. Activations: all but silu and gelu (their slope does not follow from their output),
    * leaky_relu and elu with alpha > 0, scaled_tanh with alpha != 0. */
   RNB_PLAN_TRAINING = 1,
-  /* With TRAINING: the tape keeps no gates, and of the cell states only some; backward runs each stretch of
-   * steps forward once more. The gradients are the same bits. */
+  /* With TRAINING: the tape keeps no gates, of the states only those at the start of each stretch of steps, and
+   * of a bidirectional stack also each lower layer's output; backward runs every stretch forward once more. The
+   * gradients are the same bits. */
   RNB_PLAN_RECOMPUTE = 2
 } rnb_plan_flag;
 
@@ -166,23 +167,25 @@ typedef struct rnb_spec {
  *      G            4        3           3         1
  *      S            4        4           3         1
  *      K            3        2           3         2
+ * A stretch has min(T, 512 / N rounded up) steps, R rows. All layers of a one-direction stack go through one
+ * before the next begins: V = L layers keep states and Z = R rows of an inner layer's output are there at a time;
+ * of a bidirectional one, V = 1 and Z = T N. Y is the width of a layer's output; B = 0, 1, 2 for L = 1, 2, more.
  *   packed    = e * sum over l, d of H' (S + G (I_l + H))
- *   workspace = e D (96 + N) S H' + e D N K (H' + 64/e) + e B T N Y' + 16 N
- * Y is the width of a layer's output; B = 0, 1, 2 for L = 1, 2, more.
+ *   workspace = e D (96 + N) S H' + e D V N K (H' + 64/e) + e B Z Y' + 16 N
  *
- * A training plan's, with A the larger of I and (L > 1) Y, R = N min(T, 512 / N rounded up) rows of a chunk of
- * backward, R' = R rounded up to a multiple of 16, plus 16; C = 1 for LSTM, else 0; RNN has no S term; M = 1 for
- * merge sum, mul, ave, else 0; every term rounded up to a multiple of 64 bytes:
+ * A training plan's, with A the larger of I and (L > 1) Y, R' = R rounded up to a multiple of 16, plus 16; C = 1
+ * for LSTM, else 0; M = 1 for merge sum, mul, ave, else 0; every term rounded up to a multiple of 64 bytes:
  *   packed   += e * sum over l, d of G H' (H' + I_l')
- *   tape      = 48 + 8 N + e L D T N (S H' + C H') + e (L - 1) T N Y' + M e L D T N H'
+ *   tape      = 48 + 8 N + e L D T N (S H' + C H') + e (L - 1) T N Y' + M e L D T N H', without S H' for RNN
  *   workspace = the larger of
  *     forward   the above + 8 (T + 1) + (L > 1) e D (96 + N) Y'
- *     backward  e D (R (2 S H' + 64/e + A') + R' (A + H + 2) + G H' (A + H + 2) + N (4 + C) (H' + 64/e))
- *               + e B T N Y' + 16 N + 8 (T + 1)
- *               for GRU before             + e D (R' H + R H' + N (H' + 64/e))
- *               with RNB_PLAN_RECOMPUTE    + e D R (S + C) H'
- * With RNB_PLAN_RECOMPUTE the tape has no S term, and C counts the chunks' starts only: T becomes T / (R / N)
- * rounded up, less 1. */
+ *     backward  e D (R (2 S H' + 64/e + A') + R' (A + H + 2) + 3 N (H' + 64/e))
+ *               + e D V (G H' (A + H + 2) + N (1 + C) (H' + 64/e)) + 16 N + 8 (T + 1)
+ *               bidirectional              + e B T N Y'
+ *               for GRU before             + e D (R' H + R H' + V N (H' + 64/e))
+ *               with RNB_PLAN_RECOMPUTE    + e D V R (S + C) H' + (V > 1) e V R Y'
+ * With RNB_PLAN_RECOMPUTE and Q stretches the tape has no S term, and C counts the stretches' starts alone, Q - 1
+ * in place of T; of one direction the term of Y' does too. */
 typedef struct rnb_sizes {
   size_t struct_size;
   size_t packed_nbytes;

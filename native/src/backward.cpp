@@ -36,28 +36,39 @@ class Backward {
         if (sharing.directions == 1 || d == team.index % 2) body(d);
     };
     clear_padding(team);
-    for (int64_t layer = spec_.num_layers - 1; layer >= 0; --layer) {
-      each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).load(); });
-      sum_each(layer, [&](const WeightSums<T>& sums) { sums.clear(units(team)); });
-      for (int64_t chunk = call_.chunks() - 1; chunk >= 0; --chunk) {
-        each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).run(chunk); });
-        team.wait();
-        add_chunk(team, layer, chunk);
+    const int64_t lowest = call_.lowest_layer();
+    for (int64_t top = spec_.num_layers - 1; top >= lowest; top -= plan_.block_layers) {
+      const int64_t bottom = std::max(lowest, top + 1 - plan_.block_layers);
+      for (int64_t layer = bottom; layer <= top; ++layer) {
+        each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).load(); });
+        sum_each(layer, [&](const WeightSums<T>& sums) { sums.clear(units(team)); });
       }
-      each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).store(); });
-      sum_each(layer, [&](const WeightSums<T>& sums) { sums.store(units(team)); });
-      team.wait();  // the next layer lays out its sums in the same memory
+      for (int64_t i = call_.stretches() - 1; i >= 0; --i) {
+        const Stretch stretch = call_.stretch(i);
+        for (int64_t layer = top + 1 - plan_.block_layers; layer <= top; ++layer)
+          each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).recompute(stretch); });
+        for (int64_t layer = top; layer >= bottom; --layer) {
+          each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).run(stretch); });
+          team.wait();
+          add_stretch(team, layer, stretch, layer > lowest || layer == 0);
+        }
+      }
+      for (int64_t layer = bottom; layer <= top; ++layer) {
+        each_own([&](int64_t d) { BackwardSteps<T>(call_, group, layer, d).store(); });
+        sum_each(layer, [&](const WeightSums<T>& sums) { sums.store(units(team)); });
+      }
+      team.wait();  // the next block lays out its sums in the same memory
     }
   }
 
-  void add_chunk(const Team& team, int64_t layer, int64_t chunk) const {
-    const Share places(call_.chunk_rows(chunk), kGrain, team.index, team.size);
-    sum_each(layer, [&](const WeightSums<T>& sums) { sums.transpose(chunk, places); });
+  void add_stretch(const Team& team, int64_t layer, const Stretch& stretch, bool passes_on) const {
+    const Share places(call_.places(stretch), kGrain, team.index, team.size);
+    sum_each(layer, [&](const WeightSums<T>& sums) { sums.transpose(stretch, places); });
     team.wait();
-    sum_each(layer, [&](const WeightSums<T>& sums) { sums.add(chunk, units(team)); });
+    sum_each(layer, [&](const WeightSums<T>& sums) { sums.add(stretch, units(team)); });
     for (int64_t d = 0; d < spec_.directions(); ++d) {
-      WeightSums<T>(call_, layer, d).add_input_gradient(chunk, places);
-      // The next direction adds to what this one wrote; the next chunk overwrites what was read.
+      if (passes_on) WeightSums<T>(call_, layer, d).add_input_gradient(stretch, places);
+      // The next direction adds to what this one wrote; the next stretch overwrites what was read.
       team.wait();
     }
   }

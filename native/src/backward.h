@@ -1,4 +1,4 @@
-// The backward pass over layers, directions and chunks of steps. Knows no instruction set.
+// The backward pass over layers, directions and stretches of steps. Knows no instruction set.
 #pragma once
 
 #include "plan.h"

@@ -11,6 +11,13 @@
 
 namespace rnb {
 
+// Steps [begin, end), the `index`-th stretch of them.
+struct Stretch {
+  int64_t index;
+  int64_t begin;
+  int64_t end;
+};
+
 template <class T>
 struct BackwardCall {
   BackwardCall(const rnb_plan& plan_, const rnb_backward_args& args_)
@@ -39,45 +46,75 @@ struct BackwardCall {
   const T* packed() const { return static_cast<const T*>(args.packed); }
   int64_t index(int64_t layer, int64_t d) const { return layer * spec.directions() + d; }
 
-  // Steps [begin, end) of a chunk, and how many rows they have together.
-  int64_t chunks() const { return (plan.T + plan.backward_steps - 1) / plan.backward_steps; }
-  int64_t begin(int64_t chunk) const { return chunk * plan.backward_steps; }
-  int64_t end(int64_t chunk) const { return std::min(plan.T, begin(chunk + 1)); }
-  int64_t chunk_rows(int64_t chunk) const { return offsets[end(chunk)] - offsets[begin(chunk)]; }
+  int64_t stretches() const { return (plan.T + plan.stretch_steps - 1) / plan.stretch_steps; }
+  Stretch stretch(int64_t i) const {
+    return {i, i * plan.stretch_steps, std::min(plan.T, (i + 1) * plan.stretch_steps)};
+  }
+  // How many places a stretch has: the rows of its steps.
+  int64_t places(const Stretch& stretch) const { return offsets[stretch.end] - offsets[stretch.begin]; }
+
+  // Layers of one direction pass gradients on at once, in the scratch; those of two need all of time.
+  bool passes_gradients_on() const { return spec.directions() == 1; }
+
+  // Whether a layer's output is in no tape.
+  bool recomputes_output(int64_t layer) const {
+    return plan.recompute && spec.directions() == 1 && layer < spec.num_layers - 1;
+  }
+
+  // An array of BackwardLayout::Layer.
+  T* of_layer(int64_t layer, int64_t d, int64_t BackwardLayout::Layer::* array) const {
+    const BackwardLayout::Layer& of = layout.of[d].layer;
+    return at(of.start + layer % plan.block_layers * of.each + of.*array);
+  }
 
   // What the layer read, dropout included; dropped rows go to the scratch from row `scratch_row` on.
-  Inputs<T> inputs(int64_t layer, int64_t d, int64_t scratch_row) const {
-    if (layer == 0)
-      return {{static_cast<const T*>(args.x), args.x_stride_t, args.x_stride_n},
-              spec.input_size,
-              nullptr,
-              0,
-              nullptr,
-              0};
+  Inputs<T> inputs(int64_t layer, int64_t d, const Stretch& stretch, int64_t scratch_row) const {
+    if (layer == 0) {
+      const Sequence<const T> x{static_cast<const T*>(args.x), args.x_stride_t, args.x_stride_n};
+      return {{x, false, 0}, spec.input_size, nullptr, 0, nullptr, 0};
+    }
     T* scratch = at(layout.of[d].scratch) + scratch_row * layout.scratch_stride;
-    return {inner(layer - 1), spec.output_size(),   dropout.active() ? &dropout : nullptr, layer - 1,
-            scratch,          layout.scratch_stride};
+    return {output(layer - 1, stretch),
+            spec.output_size(),
+            dropout.active() ? &dropout : nullptr,
+            layer - 1,
+            scratch,
+            layout.scratch_stride};
   }
 
-  // h [H] of a row after step s, s = -1 being the initial state; NULL stands for zeros.
-  const T* h_row(int64_t layer, int64_t d, int64_t s, const Row& row) const {
+  // h [H] of a row after step s of the stretch or the one before it, s = -1 being the initial state; NULL stands
+  // for zeros.
+  const T* h_row(int64_t layer, int64_t d, const Stretch& stretch, int64_t s, const Row& row) const {
     if (s < 0)
       return args.h0 ? static_cast<const T*>(args.h0) + state_offset(plan, layer, d, row.index) : nullptr;
-    return h_at(layer, d, time_of(spec, d, s, row.length), row.index);
+    if (s < stretch.begin && recomputes_output(layer))
+      return dense(kept(tape.h + layer * tape.h_each), plan.N, hidden).at(stretch.index - 1, row.index);
+    const int64_t t = time_of(spec, d, s, row.length);
+    if (keeps_hidden(spec)) return h_apart(layer, d, t, row.index);
+    return output(layer, stretch).at(s, output_time(plan, t), row.index) + d * spec.hidden_size;
   }
 
-  // The same at time t.
-  const T* h_at(int64_t layer, int64_t d, int64_t t, int64_t n) const {
-    if (keeps_hidden(spec)) {
-      const T* data = kept(tape.hidden + index(layer, d) * tape.hidden_each);
-      return dense(data, plan.N, hidden).at(t, n);
-    }
-    const Sequence<const T> top{static_cast<const T*>(args.y), args.y_stride_t, args.y_stride_n};
-    const Sequence<const T> y = layer == spec.num_layers - 1 ? top : inner(layer);
-    return y.at(output_time(plan, t), n) + d * spec.hidden_size;
+  // The same at time t, where each direction's h is kept apart from the layer's output.
+  const T* h_apart(int64_t layer, int64_t d, int64_t t, int64_t n) const {
+    const T* data = kept(tape.hidden + index(layer, d) * tape.hidden_each);
+    return dense(data, plan.N, hidden).at(t, n);
   }
 
-  // Of a layer's output; data is NULL for zeros.
+  // A layer's output before dropout: the caller's y, kept in the tape or recomputed for the stretch.
+  Between<const T> output(int64_t layer, const Stretch& stretch) const {
+    if (layer == spec.num_layers - 1)
+      return {{static_cast<const T*>(args.y), args.y_stride_t, args.y_stride_n}, false, 0};
+    if (recomputes_output(layer)) return recomputed_output(layer, stretch);
+    const T* data = kept(tape.inner + layer * tape.inner_each);
+    return {dense(data, plan.N, plan.inner_width), spec.directions() == 1, 0};
+  }
+
+  Between<T> recomputed_output(int64_t layer, const Stretch& stretch) const {
+    T* data = of_layer(layer, 0, &BackwardLayout::Layer::output);
+    return {dense(data, plan.N, plan.inner_width), true, stretch.begin};
+  }
+
+  // Of the output of the topmost layer, or of an inner one of two directions; data is NULL for zeros.
   Sequence<const T> output_gradient(int64_t layer) const {
     if (layer == spec.num_layers - 1)
       return {static_cast<const T*>(args.dy), args.dy_stride_t, args.dy_stride_n};
@@ -85,10 +122,19 @@ struct BackwardCall {
     return dense(data, plan.N, plan.inner_width);
   }
 
-  // Of what a layer reads; data is NULL if nobody wants it.
+  // Of what the lowest layer reads, or an upper one of two directions; data is NULL if nobody wants it.
   Sequence<T> input_gradient(int64_t layer) const {
     if (layer == 0) return {static_cast<T*>(args.dx), args.dx_stride_t, args.dx_stride_n};
     return dense(at(layout.inner[(layer - 1) % 2]), plan.N, plan.inner_width);
+  }
+
+  // The lowest layer that has a gradient which is wanted or needed for one; L if none has.
+  int64_t lowest_layer() const {
+    if (args.dx || args.dh0 || args.dc0) return 0;
+    const int64_t each = spec.arrays_per_direction() * spec.directions();
+    for (int64_t i = 0; args.dweights && i < spec.num_layers * each; ++i)
+      if (args.dweights[i]) return i / each;
+    return spec.num_layers;
   }
 
   // Which: 0 weight_ih, 1 weight_hh, 2 bias_ih, 3 bias_hh. NULL if it is not wanted or not there.
@@ -98,10 +144,10 @@ struct BackwardCall {
     return static_cast<T*>(args.dweights[index(layer, d) * each + which]);
   }
 
-  // Calls body(place in the chunk, step, row) for the places [first, last) of a chunk.
+  // Calls body(place in the stretch, step, row) for the places [first, last) of a stretch.
   template <class Body>
-  void each_place(int64_t chunk, int64_t first, int64_t last, const Body& body) const {
-    const int64_t origin = offsets[begin(chunk)];
+  void each_place(const Stretch& stretch, int64_t first, int64_t last, const Body& body) const {
+    const int64_t origin = offsets[stretch.begin];
     int64_t s = std::upper_bound(offsets, offsets + plan.T + 1, origin + first) - offsets - 1;
     for (int64_t place = first; place < last; ++place) {
       while (origin + place >= offsets[s + 1]) ++s;
@@ -120,11 +166,6 @@ struct BackwardCall {
   Row* const rows;
   int64_t* const offsets;
   bool equal_lengths = true;
-
- private:
-  Sequence<const T> inner(int64_t layer) const {
-    return dense(kept(tape.inner + layer * tape.inner_each), plan.N, plan.inner_width);
-  }
 };
 
 }  // namespace rnb

@@ -1,5 +1,5 @@
 // Backward through time: one group of rows through the steps of one layer and direction, last step first.
-// Leaves the gradients of the pre-activations in the chunk's buffers; knows nothing of the sums that are made
+// Leaves the gradients of the pre-activations in the stretch's buffers; knows nothing of the sums that are made
 // of them.
 #pragma once
 
@@ -20,8 +20,8 @@ class BackwardSteps {
         d_(d),
         of_(call.layout.of[d]),
         first_(group.start() * plan_.state_stride),
-        dh_(call.at(of_.dh) + first_),
-        dc_(call.at(of_.dc) + first_) {}
+        dh_(call.of_layer(layer, d, &BackwardLayout::Layer::dh) + first_),
+        dc_(call.of_layer(layer, d, &BackwardLayout::Layer::dc) + first_) {}
 
   // A row's dh and dc wait at the gradients of the final states until its last step is reached.
   void load() const {
@@ -35,14 +35,30 @@ class BackwardSteps {
     }
   }
 
-  void run(int64_t chunk) const {
-    const int64_t begin = call_.begin(chunk), active = group_.active(begin, group_.size());
+  // Makes again what the tape does not keep of the stretch. Lower layers come first.
+  void recompute(const Stretch& stretch) const {
+    const int64_t active = group_.active(stretch.begin, group_.size());
+    if (active == 0 || !recomputes()) return;
+    const Steps<T> steps = kept_steps(stretch);
+    load_start(steps, stretch, active);
+    const Inputs<T> inputs = call_.inputs(layer_, d_, stretch, group_.start() * plan_.stretch_steps);
+    const auto keep_output = [&](int64_t s, int64_t rows) {
+      if (!call_.recomputes_output(layer_)) return;
+      const Between<T> output = call_.recomputed_output(layer_, stretch);
+      for (int64_t r = 0; r < rows; ++r)
+        std::copy_n(steps.h[(s + 1) & 1] + r * plan_.state_stride, spec_.hidden_size,
+                    output.at(s, 0, group_[r].index));
+    };
+    steps.run(stretch.begin, stretch.end, active, inputs, [](int64_t, int64_t) {}, keep_output);
+  }
+
+  void run(const Stretch& stretch) const {
+    const int64_t begin = stretch.begin, active = group_.active(begin, group_.size());
     if (active == 0) return;
-    const int64_t end = std::min(call_.end(chunk), group_[0].length);
-    const Steps<T> kept = kept_steps(begin);
-    if (kept.start == begin) load_start(kept, active);
-    if (recomputes()) recompute(kept, begin, end, active);
-    for (int64_t s = end - 1; s >= begin; --s) step(kept, begin, s, group_.active(s, active));
+    const int64_t end = std::min(stretch.end, group_[0].length);
+    const Steps<T> kept = kept_steps(stretch);
+    if (kept.start == begin) load_start(kept, stretch, active);
+    for (int64_t s = end - 1; s >= begin; --s) step(kept, stretch, s, group_.active(s, active));
   }
 
   void store() const {
@@ -59,7 +75,9 @@ class BackwardSteps {
   }
 
  private:
-  bool recomputes() const { return plan_.recompute && spec_.cell != RNB_CELL_RNN; }
+  bool recomputes() const {
+    return plan_.recompute && (spec_.cell != RNB_CELL_RNN || call_.recomputes_output(layer_));
+  }
 
   // NULL stands for zeros; so do the padding's.
   void copy_row(const T* from, T* row, int64_t stride) const {
@@ -72,20 +90,20 @@ class BackwardSteps {
     return call_.at(of_.state) + which * plan_.N * plan_.state_stride + first_;
   }
 
-  // Where the gates and cells of the chunk's steps are: in the tape, or in the workspace once recomputed. The
+  // Where the gates and cells of the stretch's steps are: in the tape, or in the workspace once recomputed. The
   // tape's are only read.
-  Steps<T> kept_steps(int64_t begin) const {
+  Steps<T> kept_steps(const Stretch& stretch) const {
     const int64_t pre_row = spec_.slots() * kPanel<T>, index = call_.index(layer_, d_);
     const bool lstm = spec_.cell == RNB_CELL_LSTM;
     Steps<T> s{plan_,  group_,        layer_, d_, call_.packed(),       nullptr,
                0,      call_.offsets, 0,      0,  {state(0), state(1)}, state(2),
                nullptr};
     if (recomputes()) {
-      s.pre = call_.at(of_.gates);
-      s.unit_stride = plan_.backward_steps * plan_.N * pre_row;
-      s.first_place = call_.offsets[begin];
-      s.start = begin;
-      if (lstm) s.c_by_place = call_.at(of_.c);
+      s.pre = call_.of_layer(layer_, d_, &BackwardLayout::Layer::gates);
+      s.unit_stride = plan_.stretch_steps * plan_.N * pre_row;
+      s.first_place = call_.offsets[stretch.begin];
+      s.start = stretch.begin;
+      if (lstm) s.c_by_place = call_.of_layer(layer_, d_, &BackwardLayout::Layer::c);
     } else if (spec_.cell != RNB_CELL_RNN) {
       s.pre = const_cast<T*>(call_.kept(call_.tape.gates + index * call_.tape.gates_each));
       s.unit_stride = plan_.T * plan_.N * pre_row;
@@ -95,16 +113,16 @@ class BackwardSteps {
   }
 
   // The states before step kept.start.
-  void load_start(const Steps<T>& kept, int64_t active) const {
-    const int64_t chunk = kept.start / plan_.backward_steps, s = kept.start;
+  void load_start(const Steps<T>& kept, const Stretch& stretch, int64_t active) const {
+    const int64_t s = kept.start;
     const T* cells = nullptr;
     if (s > 0 && spec_.cell == RNB_CELL_LSTM)
       cells = call_.kept(call_.tape.c + call_.index(layer_, d_) * call_.tape.c_each) +
-              ((chunk - 1) * plan_.N + group_.start()) * call_.hidden;
+              ((stretch.index - 1) * plan_.N + group_.start()) * call_.hidden;
     const T* c0 = static_cast<const T*>(call_.args.c0);
     for (int64_t r = 0; r < active; ++r) {
       const Row& row = group_[r];
-      copy_row(call_.h_row(layer_, d_, s - 1, row), kept.h[s & 1] + r * plan_.state_stride,
+      copy_row(call_.h_row(layer_, d_, stretch, s - 1, row), kept.h[s & 1] + r * plan_.state_stride,
                plan_.state_stride);
       if (spec_.cell != RNB_CELL_LSTM) continue;
       const T* c = cells ? cells + r * call_.hidden
@@ -114,16 +132,10 @@ class BackwardSteps {
     }
   }
 
-  void recompute(const Steps<T>& kept, int64_t begin, int64_t end, int64_t active) const {
-    const Inputs<T> inputs = call_.inputs(layer_, d_, group_.start() * plan_.backward_steps);
-    const auto nothing = [](int64_t, int64_t) {};
-    kept.run(begin, end, active, inputs, nothing, nothing);
-  }
-
-  void step(const Steps<T>& kept, int64_t begin, int64_t s, int64_t active) const {
-    add_output_gradient(s, active);
-    gather_h(kept, s, active);
-    const int64_t place = call_.offsets[s] - call_.offsets[begin] + group_.start();
+  void step(const Steps<T>& kept, const Stretch& stretch, int64_t s, int64_t active) const {
+    const int64_t place = call_.offsets[s] - call_.offsets[stretch.begin] + group_.start();
+    add_output_gradient(s, active, place);
+    gather_h(kept, stretch, s, active);
     GradientArgs<T> g;
     g.gates = kept.gates(s);
     g.unit_stride = kept.unit_stride;
@@ -139,7 +151,7 @@ class BackwardSteps {
     g.gradients = call_.at(of_.gradients) + place * call_.layout.gradient_stride;
     g.gradient_stride = call_.layout.gradient_stride;
     g.panels = call_.at(of_.panels) + place * kPanel<T>;
-    g.panel_stride = plan_.backward_steps * plan_.N * kPanel<T>;
+    g.panel_stride = plan_.stretch_steps * plan_.N * kPanel<T>;
     g.rows = active;
     g.hidden_size = spec_.hidden_size;
     g.units = spec_.units();
@@ -191,8 +203,16 @@ class BackwardSteps {
     call_.kernels.product(p);
   }
 
-  // dh += what of the gradient of the layer's output is this direction's.
-  void add_output_gradient(int64_t s, int64_t active) const {
+  // dh += what of the gradient of the layer's output is this direction's. `place` is that of the first row.
+  void add_output_gradient(int64_t s, int64_t active, int64_t place) const {
+    if (layer_ < spec_.num_layers - 1 && call_.passes_gradients_on()) {
+      const int64_t stride = call_.layout.scratch_stride;
+      const T* passed = call_.at(of_.scratch) + place * stride;
+      for (int64_t r = 0; r < active; ++r)
+        for (int64_t i = 0; i < spec_.hidden_size; ++i)
+          dh_[r * plan_.state_stride + i] += passed[r * stride + i];
+      return;
+    }
     const Sequence<const T> dy = call_.output_gradient(layer_);
     if (!dy.data) return;
     const int64_t feature = spec_.concatenates() ? d_ * spec_.hidden_size : 0;
@@ -202,7 +222,7 @@ class BackwardSteps {
       const T* from = dy.at(output_time(plan_, t), row.index) + feature;
       T* to = dh_ + r * plan_.state_stride;
       if (spec_.merge == RNB_MERGE_MUL) {
-        const T* other = call_.h_at(layer_, 1 - d_, t, row.index);
+        const T* other = call_.h_apart(layer_, 1 - d_, t, row.index);
         for (int64_t i = 0; i < spec_.hidden_size; ++i) to[i] += from[i] * other[i];
       } else {
         const T share = spec_.merge == RNB_MERGE_AVE ? T(0.5) : T(1);
@@ -212,11 +232,11 @@ class BackwardSteps {
   }
 
   // Where a slope needs h, in the padded rows that kernels read: a GRU the step before's, an RNN its own.
-  void gather_h(const Steps<T>& kept, int64_t s, int64_t active) const {
+  void gather_h(const Steps<T>& kept, const Stretch& stretch, int64_t s, int64_t active) const {
     if (spec_.cell == RNB_CELL_LSTM) return;
     const int64_t step = spec_.cell == RNB_CELL_GRU ? s - 1 : s;
     for (int64_t r = 0; r < active; ++r)
-      copy_row(call_.h_row(layer_, d_, step, group_[r]), kept.h[0] + r * plan_.state_stride,
+      copy_row(call_.h_row(layer_, d_, stretch, step, group_[r]), kept.h[0] + r * plan_.state_stride,
                plan_.state_stride);
   }
 

@@ -74,32 +74,39 @@ class Forward {
     // A tape's places belong to contiguous groups.
     const Group group = args_.tape ? Group::contiguous(rows_, plan_.N, sharing.groups, index)
                                    : Group::spread(rows_, plan_.N, sharing.groups, index, equal_lengths_);
-    for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
+    for (int64_t layer = 0; layer < spec_.num_layers; layer += plan_.block_layers) {
       for (int64_t d = 0; works && d < spec_.directions(); ++d)
-        if (sharing.directions == 1 || d == team.index % 2) run_direction(group, layer, d);
+        if (sharing.directions == 1 || d == team.index % 2) run_block(group, layer, d);
       if (sharing.directions == 2) team.wait();
     }
   }
 
-  void run_direction(const Group& group, int64_t layer, int64_t d) const {
-    Sequence<T> y = output_of(layer);
-    if (spec_.concatenates() && y.data) y.data += d * spec_.hidden_size;
-    const Steps<T> steps = steps_of(group, layer, d);
-    const Inputs<T> inputs = inputs_of(group, layer, d);
-    load_states(steps);
-    int64_t active = group.active(0, group.size());
-    for (int64_t step = 0; active > 0; step += plan_.chunk_steps)
+  // The layers that go through time together, from `bottom` on.
+  void run_block(const Group& group, int64_t bottom, int64_t d) const {
+    const int64_t top = bottom + plan_.block_layers;
+    for (int64_t layer = bottom; layer < top; ++layer) load_states(steps_of(group, layer, d));
+    for (int64_t begin = 0; group.active(begin, group.size()) > 0; begin += plan_.block_steps)
+      for (int64_t layer = bottom; layer < top; ++layer) run_stretch(steps_of(group, layer, d), begin);
+    if (top == spec_.num_layers) clear_padding(group, d);
+    for (int64_t layer = bottom; layer < top; ++layer) store_states(steps_of(group, layer, d));
+  }
+
+  void run_stretch(const Steps<T>& steps, int64_t begin) const {
+    const int64_t end = std::min(plan_.T, begin + plan_.block_steps);
+    const Between<T> y = output_of(steps.layer, steps.d, begin);
+    const Inputs<T> inputs = inputs_of(steps, begin);
+    int64_t active = steps.group.active(begin, steps.group.size());
+    for (int64_t step = begin; step < end && active > 0; step += plan_.chunk_steps)
       active = steps.run(
-          step, std::min(plan_.T, step + plan_.chunk_steps), active, inputs,
-          [&](int64_t s, int64_t rows) { keep_cells(steps, s, rows); },
+          step, std::min(end, step + plan_.chunk_steps), active, inputs,
+          [&](int64_t s, int64_t rows) { keep_states(steps, s, rows); },
           [&](int64_t s, int64_t rows) { emit_step(steps, y, s, rows); });
-    if (layer == spec_.num_layers - 1) clear_padding(group, d, y);
-    store_states(steps);
   }
 
   Steps<T> steps_of(const Group& group, int64_t layer, int64_t d) const {
-    T* state = at(layout_.state[d]) + group.start() * plan_.state_stride;
     const int64_t all = plan_.N * plan_.state_stride, pre_row = spec_.slots() * kPanel<T>;
+    T* state = at(layout_.state[d]) + layer % plan_.block_layers * spec_.state_rows() * all +
+               group.start() * plan_.state_stride;
     Steps<T> s{plan_,
                group,
                layer,
@@ -127,33 +134,36 @@ class Forward {
     return s;
   }
 
-  Inputs<T> inputs_of(const Group& group, int64_t layer, int64_t d) const {
-    const Sequence<T> below = layer ? inner(layer - 1) : Sequence<T>{};
-    Inputs<T> inputs{{below.data, below.stride_t, below.stride_n},
-                     spec_.layer_input_size(layer),
-                     nullptr,
-                     layer - 1,
-                     nullptr,
-                     plan_.inner_width};
-    if (layer == 0) inputs.x = {static_cast<const T*>(args_.x), args_.x_stride_t, args_.x_stride_n};
-    if (layer > 0 && args_.tape && dropout_.active()) {
-      inputs.dropout = &dropout_;
-      inputs.scratch = at(training_.dropped[d]) + group.start() * plan_.chunk_steps * plan_.inner_width;
+  Inputs<T> inputs_of(const Steps<T>& steps, int64_t begin) const {
+    const int64_t layer = steps.layer;
+    if (layer == 0) {
+      const Sequence<const T> x{static_cast<const T*>(args_.x), args_.x_stride_t, args_.x_stride_n};
+      return {{x, false, 0}, spec_.input_size, nullptr, 0, nullptr, 0};
     }
-    return inputs;
+    const bool drops = args_.tape && dropout_.active();
+    T* dropped = at(training_.dropped[steps.d]) + steps.group.start() * plan_.chunk_steps * plan_.inner_width;
+    return {inner(layer - 1, begin), spec_.output_size(), drops ? &dropout_ : nullptr, layer - 1, dropped,
+            plan_.inner_width};
   }
 
-  // What backward starts a chunk from, where it recomputes the rest.
-  void keep_cells(const Steps<T>& steps, int64_t s, int64_t active) const {
-    if (!args_.tape || !plan_.recompute || spec_.cell != RNB_CELL_LSTM) return;
-    if (s == 0 || s % plan_.backward_steps) return;
-    const int64_t hidden = spec_.padded(spec_.hidden_size),
-                  index = steps.layer * spec_.directions() + steps.d;
-    const int64_t first_row = (s / plan_.backward_steps - 1) * plan_.N + steps.group.start();
-    std::copy_n(steps.third, active * hidden, kept(tape_.c + index * tape_.c_each) + first_row * hidden);
+  // What backward starts a stretch from, where it recomputes the rest.
+  void keep_states(const Steps<T>& steps, int64_t s, int64_t active) const {
+    if (!args_.tape || !plan_.recompute || s == 0 || s % plan_.stretch_steps) return;
+    const int64_t hidden = spec_.padded(spec_.hidden_size), stretch = s / plan_.stretch_steps;
+    if (spec_.cell == RNB_CELL_LSTM) {
+      const int64_t index = steps.layer * spec_.directions() + steps.d;
+      const int64_t first_row = (stretch - 1) * plan_.N + steps.group.start();
+      std::copy_n(steps.third, active * hidden, kept(tape_.c + index * tape_.c_each) + first_row * hidden);
+    }
+    if (tape_.h_each && steps.layer < spec_.num_layers - 1) {
+      const Sequence<T> starts = dense(kept(tape_.h + steps.layer * tape_.h_each), plan_.N, hidden);
+      for (int64_t r = 0; r < active; ++r)
+        std::copy_n(steps.h[s & 1] + r * plan_.state_stride, hidden,
+                    starts.at(stretch - 1, steps.group[r].index));
+    }
   }
 
-  void emit_step(const Steps<T>& steps, const Sequence<T>& y, int64_t s, int64_t active) const {
+  void emit_step(const Steps<T>& steps, const Between<T>& y, int64_t s, int64_t active) const {
     const bool hidden = args_.tape && keeps_hidden(spec_);
     const Emit how = spec_.concatenates() || steps.d == 0 ? Emit::kStore
                      : spec_.merge == RNB_MERGE_SUM       ? Emit::kAdd
@@ -163,12 +173,13 @@ class Forward {
       const T* h = steps.h[(s + 1) & 1] + r * plan_.state_stride;
       const Row& row = steps.group[r];
       const int64_t t = time_of(spec_, steps.d, s, row.length);
-      if (y.data) emit(how, h, spec_.hidden_size, y.at(output_time(plan_, t), row.index));
+      if (y.rows.data) emit(how, h, spec_.hidden_size, y.at(s, output_time(plan_, t), row.index));
       if (hidden) std::copy_n(h, spec_.hidden_size, hidden_of(steps).at(t, row.index));
     }
   }
 
-  void clear_padding(const Group& group, int64_t d, const Sequence<T>& y) const {
+  void clear_padding(const Group& group, int64_t d) const {
+    const Sequence<T> y = output_of(spec_.num_layers - 1, d, 0).rows;
     if (!y.data || equal_lengths_ || (d == 1 && !spec_.concatenates())) return;
     for (int64_t r = 0; r < group.size(); ++r)
       for (int64_t t = group[r].length; t < plan_.T; ++t)
@@ -202,14 +213,19 @@ class Forward {
     }
   }
 
-  Sequence<T> output_of(int64_t layer) const {
-    if (layer < spec_.num_layers - 1) return inner(layer);
-    return {static_cast<T*>(args_.y), args_.y_stride_t, args_.y_stride_n};
+  // Where a direction's features of a layer's output go, of the stretch that starts at step `begin`.
+  Between<T> output_of(int64_t layer, int64_t d, int64_t begin) const {
+    const bool top = layer == spec_.num_layers - 1;
+    const Sequence<T> y{static_cast<T*>(args_.y), args_.y_stride_t, args_.y_stride_n};
+    Between<T> output = top ? Between<T>{y, false, 0} : inner(layer, begin);
+    if (spec_.concatenates() && output.rows.data) output.rows.data += d * spec_.hidden_size;
+    return output;
   }
 
-  Sequence<T> inner(int64_t layer) const {
-    T* data = args_.tape ? kept(tape_.inner + layer * tape_.inner_each) : at(layout_.inner[layer % 2]);
-    return dense(data, plan_.N, plan_.inner_width);
+  Between<T> inner(int64_t layer, int64_t begin) const {
+    const bool by_step = spec_.directions() == 1, in_tape = args_.tape && tape_.inner_each;
+    T* data = in_tape ? kept(tape_.inner + layer * tape_.inner_each) : at(layout_.inner[layer % 2]);
+    return {dense(data, plan_.N, plan_.inner_width), by_step, in_tape ? 0 : begin};
   }
 
   Sequence<T> hidden_of(const Steps<T>& steps) const {

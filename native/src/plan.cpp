@@ -34,8 +34,8 @@ int64_t packed_transposed_size(const Spec& s) {
 int64_t workspace_size(const rnb_plan& p) {
   const Spec& s = p.spec;
   const Bytes pre = (Bytes(p.N) + kChunkRows) * s.slots() * s.padded(s.hidden_size) * s.directions();
-  const Bytes state = Bytes(p.N) * s.state_rows() * p.state_stride * s.directions();
-  const Bytes inner = Bytes(p.T) * p.N * p.inner_width * p.inner_count;
+  const Bytes state = Bytes(p.N) * s.state_rows() * p.state_stride * s.directions() * p.block_layers;
+  const Bytes inner = Bytes(p.block_steps) * p.N * p.inner_width * p.inner_count;
   return ((pre + state + inner) * s.element_size() + Bytes(p.N) * int64_t(sizeof(Row))).value();
 }
 
@@ -69,8 +69,8 @@ WorkspaceLayout workspace_layout(const rnb_plan& p) {
   const Spec& s = p.spec;
   const int64_t e = s.element_size(), D = s.directions();
   const int64_t pre = (kChunkRows + p.N) * s.slots() * s.padded(s.hidden_size) * e;
-  const int64_t state = p.N * s.state_rows() * p.state_stride * e;
-  const int64_t inner = p.T * p.N * p.inner_width * e;
+  const int64_t state = p.block_layers * p.N * s.state_rows() * p.state_stride * e;
+  const int64_t inner = p.block_steps * p.N * p.inner_width * e;
   WorkspaceLayout w;
   w.pre[0] = 0, w.pre[1] = pre;
   w.state[0] = D * pre, w.state[1] = w.state[0] + state;
@@ -100,13 +100,16 @@ rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, uint32_t flag
   state_stride = spec.padded(spec.hidden_size) + spec.panel();
   inner_width = spec.padded(spec.output_size());
   inner_count = std::min<int64_t>(spec.num_layers, 3) - 1;
-  chunk_steps = N == 0 ? 1 : std::min(T, (kChunkRows + N - 1) / N);
+  const auto steps_of = [&](int64_t rows) { return N == 0 ? 1 : std::min(T, (rows + N - 1) / N); };
+  chunk_steps = steps_of(kChunkRows);
+  stretch_steps = steps_of(kStretchRows);
+  block_layers = spec.directions() == 1 ? spec.num_layers : 1;
+  block_steps = spec.directions() == 1 ? stretch_steps : T;
   packed_nbytes = rnb::packed_size(spec);
   workspace_nbytes = rnb::workspace_size(*this);
   tape_nbytes = 0;
   if (!training) return;
   rnb::check_trainable(spec);
-  backward_steps = N == 0 ? 1 : std::min(T, (kBackwardRows + N - 1) / N);
   packed_nbytes = (rnb::Bytes(packed_nbytes) + rnb::packed_transposed_size(spec)).value();
   workspace_nbytes = std::max(rnb::training_forward_size(*this), rnb::backward_layout(*this).nbytes);
   tape_nbytes = rnb::tape_layout(*this).nbytes;

@@ -8,8 +8,9 @@
 // Hoisted input products are made for chunks of about this many rows; see rnnbridge.h on the workspace.
 constexpr int64_t kChunkRows = 96;
 
-// The same for the chunks of steps that backward goes through: the sums over time and batch are this long.
-constexpr int64_t kBackwardRows = 512;
+// A stretch of steps has about this many rows. All layers that can go through time together finish one before
+// the next begins, and backward's sums over time and batch are made of one at a time.
+constexpr int64_t kStretchRows = 512;
 
 struct rnb_plan {
   rnb::Spec spec;
@@ -28,9 +29,15 @@ struct rnb_plan {
   // Elements of a row of an inner layer's output, and how many such outputs the workspace holds.
   int64_t inner_width;
   int64_t inner_count;
-  // Steps whose input products are made together. Depends on T and N alone, never on threads.
+  // Steps of a chunk, whose input products are made together, and of a stretch. They depend on T and N alone,
+  // never on threads.
   int64_t chunk_steps;
-  int64_t backward_steps;  // in training plans
+  int64_t stretch_steps;
+  // Layers that go through time together: all, or one at a time where a layer needs the whole of the one below
+  // for its other direction.
+  int64_t block_layers;
+  // Steps that a block is taken through at a time, and of which the workspace holds an inner layer's output.
+  int64_t block_steps;
 
   // `flags` are known ones. Throws Error for T < 1, N < 0, sizes beyond an address space or a spec that
   // cannot be trained, if it shall be.

@@ -31,6 +31,17 @@ inline int64_t output_time(const rnb_plan& p, int64_t t) {
   return p.spec.output_order == RNB_OUTPUT_ORDER_PROCESSING ? p.T - 1 - t : t;
 }
 
+// A layer's output on its way to the next one. Where all layers go the same way, a row lies at its step, counted
+// from `first` on, so that a stretch of steps is one block; else at its time, for both directions to find.
+template <class T>
+struct Between {
+  Sequence<T> rows;
+  bool by_step;
+  int64_t first;
+  T* at(int64_t s, int64_t t, int64_t n) const { return rows.at(by_step ? s - first : t, n); }
+  operator Between<const T>() const { return {{rows.data, rows.stride_t, rows.stride_n}, by_step, first}; }
+};
+
 // Row n of a [L*D, N, H] array.
 inline int64_t state_offset(const rnb_plan& p, int64_t layer, int64_t d, int64_t n) {
   return ((layer * p.spec.directions() + d) * p.N + n) * p.spec.hidden_size;
@@ -39,16 +50,16 @@ inline int64_t state_offset(const rnb_plan& p, int64_t layer, int64_t d, int64_t
 // What a layer reads: rows of x or of the layer below, dropped out on the way in if that is wanted.
 template <class T>
 struct Inputs {
-  Sequence<const T> x;
+  Between<const T> x;
   int64_t size;
   const Dropout* dropout;  // NULL: none
   int64_t below;           // the layer whose output is dropped out
   T* scratch;              // rows scratch_stride apart, for dropped rows alone
   int64_t scratch_stride;
 
-  // Row `place` of the scratch is overwritten if it is needed.
-  const T* row(int64_t t, int64_t n, int64_t place) const {
-    const T* given = x.at(t, n);
+  // What is read at step s, time t. Row `place` of the scratch is overwritten if it is needed.
+  const T* row(int64_t s, int64_t t, int64_t n, int64_t place) const {
+    const T* given = x.at(s, t, n);
     if (!dropout) return given;
     T* dropped = scratch + place * scratch_stride;
     dropout->apply(below, n, t, given, size, dropped);

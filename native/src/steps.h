@@ -85,7 +85,7 @@ struct Steps {
       active = group.active(s, active);
       for (int64_t r = 0; r < active; ++r) {
         places[a.rows] = place(s, row) + r;
-        pointers[a.rows] = inputs.row(time_of(spec, d, s, group[r].length), group[r].index, a.rows);
+        pointers[a.rows] = inputs.row(s, time_of(spec, d, s, group[r].length), group[r].index, a.rows);
         if (++a.rows == kInputRows) flush();
       }
       row += active;

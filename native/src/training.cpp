@@ -44,13 +44,15 @@ TapeLayout tape_layout(const rnb_plan& p) {
   const Spec& s = p.spec;
   const bool lstm = s.cell == RNB_CELL_LSTM;
   const int64_t e = s.element_size(), hidden = s.padded(s.hidden_size), each = s.num_layers * s.directions();
-  const int64_t chunks = (p.T + p.backward_steps - 1) / p.backward_steps;
-  const Bytes places = Bytes(p.T) * p.N * e, states = Bytes(p.recompute ? chunks - 1 : p.T) * p.N * e;
+  const bool keeps_outputs = !p.recompute || s.directions() == 2;
+  const int64_t stretches = (p.T + p.stretch_steps - 1) / p.stretch_steps;
+  const Bytes places = Bytes(p.T) * p.N * e, starts = Bytes(stretches - 1) * p.N * e;
   TapeLayout t;
   t.gates_each = s.cell == RNB_CELL_RNN || p.recompute ? 0 : (places * s.slots() * hidden).value();
-  t.c_each = lstm ? (states * hidden).value() : 0;
+  t.c_each = lstm ? ((p.recompute ? starts : places) * hidden).value() : 0;
   t.hidden_each = keeps_hidden(s) ? (places * hidden).value() : 0;
-  t.inner_each = (places * p.inner_width).value();
+  t.inner_each = keeps_outputs ? (places * p.inner_width).value() : 0;
+  t.h_each = keeps_outputs ? 0 : (starts * hidden).value();
   Arena arena;
   arena.take(int64_t(sizeof(TapeHeader)));
   t.lengths = arena.take(Bytes(p.N) * 8);
@@ -58,6 +60,7 @@ TapeLayout tape_layout(const rnb_plan& p) {
   t.c = arena.take(Bytes(t.c_each) * each);
   t.hidden = arena.take(Bytes(t.hidden_each) * each);
   t.inner = arena.take(Bytes(t.inner_each) * (s.num_layers - 1));
+  t.h = arena.take(Bytes(t.h_each) * (s.num_layers - 1));
   t.nbytes = arena.nbytes();
   return t;
 }
@@ -75,12 +78,35 @@ TrainingForwardLayout training_forward_layout(const rnb_plan& p) {
   return t;
 }
 
-BackwardLayout backward_layout(const rnb_plan& p) {
+namespace {
+
+BackwardLayout::Layer backward_layer(const rnb_plan& p, int64_t widest) {
   const Spec& s = p.spec;
   const bool before = s.reset == RNB_RESET_BEFORE, lstm = s.cell == RNB_CELL_LSTM;
   const int64_t hidden = s.padded(s.hidden_size), gates = s.gates() * hidden;
+  const Bytes e = s.element_size(), rows = Bytes(p.stretch_steps) * p.N, state = Bytes(p.N) * p.state_stride;
+  BackwardLayout::Layer layer;
+  Arena arena;
+  const auto take = [&](bool wanted, Bytes elements) { return arena.take(wanted ? elements * e : Bytes(0)); };
+  layer.dh = take(true, state);
+  layer.dc = take(lstm || before, state);
+  layer.sum_ih = take(true, (Bytes(widest) + 1) * gates);
+  layer.sum_hh = take(true, (Bytes(s.hidden_size) + 1) * gates);
+  layer.gates = take(p.recompute, rows * s.slots() * hidden);
+  layer.c = take(p.recompute && lstm, rows * hidden);
+  layer.output = take(p.recompute && p.block_layers > 1, rows * p.inner_width);
+  layer.each = arena.nbytes();
+  return layer;
+}
+
+}  // namespace
+
+BackwardLayout backward_layout(const rnb_plan& p) {
+  const Spec& s = p.spec;
+  const bool before = s.reset == RNB_RESET_BEFORE;
+  const int64_t hidden = s.padded(s.hidden_size);
   const int64_t widest = std::max(s.input_size, s.num_layers > 1 ? s.output_size() : 0);
-  const Bytes e = s.element_size(), rows = Bytes(p.backward_steps) * p.N, state = Bytes(p.N) * p.state_stride;
+  const Bytes e = s.element_size(), rows = Bytes(p.stretch_steps) * p.N, state = Bytes(p.N) * p.state_stride;
   BackwardLayout b;
   b.over = (rows.value() + 15) / 16 * 16 + 16;
   b.gradient_stride = s.slots() * hidden + s.panel();
@@ -96,15 +122,12 @@ BackwardLayout backward_layout(const rnb_plan& p) {
     of.reset_h = take(before, Bytes(s.hidden_size) * b.over);
     of.reset_rows = take(before, rows * hidden);
     of.scratch = take(true, rows * b.scratch_stride);
-    of.dh = take(true, state);
-    of.dc = take(lstm || before, state);
     of.state = take(true, state * 3);
-    of.sum_ih = take(true, (Bytes(widest) + 1) * gates);
-    of.sum_hh = take(true, (Bytes(s.hidden_size) + 1) * gates);
-    of.gates = take(p.recompute, rows * s.slots() * hidden);
-    of.c = take(p.recompute && lstm, rows * hidden);
+    of.layer = backward_layer(p, widest);
+    of.layer.start = arena.take(Bytes(of.layer.each) * p.block_layers);
   }
-  for (int64_t i = 0; i < p.inner_count; ++i) b.inner[i] = take(true, Bytes(p.T) * p.N * p.inner_width);
+  for (int64_t i = 0; i < p.inner_count; ++i)
+    b.inner[i] = take(s.directions() == 2, Bytes(p.T) * p.N * p.inner_width);
   b.rows = arena.take(Bytes(p.N) * int64_t(sizeof(Row)));
   b.offsets = arena.take((Bytes(p.T) + 1) * 8);
   b.nbytes = arena.nbytes();

@@ -1,5 +1,5 @@
 // Where everything lies in a tape and in the workspace of a training plan. Offsets in bytes unless said
-// otherwise. R, the rows of a backward chunk, is backward_steps * N. Knows nothing of what is computed.
+// otherwise. R, the rows of a stretch, is stretch_steps * N. Knows nothing of what is computed.
 #pragma once
 
 #include "plan.h"
@@ -14,9 +14,10 @@ void check_trainable(const Spec& spec);
 struct TapeLayout {
   int64_t lengths;              // int64_t [N]
   int64_t gates, gates_each;    // [u][place][slot][j]; none for RNN or to be recomputed
-  int64_t c, c_each;            // LSTM: [place][H'], or to be recomputed [chunk - 1][row][H'], at its start
+  int64_t c, c_each;            // LSTM: [place][H'], or to be recomputed [stretch - 1][row][H'], at its start
   int64_t hidden, hidden_each;  // [T][N][H'], where the two directions' outputs are merged into one
-  int64_t inner, inner_each;    // [T][N][Y'] per layer but the last: its output before dropout
+  int64_t inner, inner_each;    // [T][N][Y'] per layer but the last: its output before dropout (sequence.h)
+  int64_t h, h_each;  // instead, to be recomputed in one direction: [stretch - 1][N][H'], at its start
   int64_t nbytes;
 };
 TapeLayout tape_layout(const rnb_plan& plan);
@@ -34,6 +35,16 @@ TrainingForwardLayout training_forward_layout(const rnb_plan& plan);
 inline int64_t training_forward_size(const rnb_plan& plan) { return training_forward_layout(plan).nbytes; }
 
 struct BackwardLayout {
+  // What every layer of a block has of its own, from `start` on and `each` bytes apart.
+  struct Layer {
+    int64_t dh, dc;  // [N][state_stride]; dc is d(r * h) in a GRU before
+    int64_t sum_ih;  // [u][I_l + 1][gate][j]
+    int64_t sum_hh;  // [u][H + 1][gate][j]
+    int64_t gates;   // recomputed: [u][R][slot][j]
+    int64_t c;       // recomputed, LSTM: [R][H']
+    int64_t output;  // recomputed, in a block of several layers: [stretch_steps][N][Y']
+    int64_t start, each;
+  };
   struct Direction {
     int64_t gradients;   // [R][slots * H' + panel]
     int64_t panels;      // [u][slot][R][j]
@@ -41,15 +52,12 @@ struct BackwardLayout {
     int64_t hidden;      // [H + 1][over], transposed; its last row is ones
     int64_t reset_h;     // GRU before: [H][over], transposed
     int64_t reset_rows;  // GRU before: [R][H']
-    int64_t scratch;     // [R][I'_l]
-    int64_t dh, dc;      // [N][state_stride]; dc is d(r * h) in a GRU before
+    int64_t scratch;     // [R][I'_l]: what a layer read, or the gradient of it
     int64_t state;       // 3 times [N][state_stride]
-    int64_t sum_ih;      // [u][I_l + 1][gate][j]
-    int64_t sum_hh;      // [u][H + 1][gate][j]
-    int64_t gates;       // recomputed: [u][R][slot][j]
-    int64_t c;           // recomputed, LSTM: [R][H']
+    Layer layer;
   } of[2];
-  int64_t inner[2];  // [T][N][Y'], as many as WorkspaceLayout has
+  int64_t
+      inner[2];  // in two directions [T][N][Y'], as many as WorkspaceLayout has: gradients of inner outputs
   int64_t rows;
   int64_t offsets;
   int64_t over;  // elements between transposed rows

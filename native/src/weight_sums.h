@@ -1,5 +1,5 @@
-// The sums over time and batch, and the products that give dx: of one layer and direction, a chunk at a time.
-// Every sum runs over the chunk's places in order, whoever makes it: threads share its elements, never its
+// The sums over time and batch, and the products that give dx: of one layer and direction, a stretch at a time.
+// Every sum runs over the stretch's places in order, whoever makes it: threads share its elements, never its
 // terms.
 #pragma once
 
@@ -39,8 +39,8 @@ class WeightSums {
     std::fill(sum_hh(units.first, 0), sum_hh(units.last, 0), T(0));
   }
 
-  // Makes columns of places [first, last) of the chunk's inputs and states, each feature in a row of its own.
-  void transpose(int64_t chunk, const Share& places) const {
+  // Makes columns of places [first, last) of the stretch's inputs and states, each feature in a row of its own.
+  void transpose(const Stretch& stretch, const Share& places) const {
     const T* rows[kInputRows];
     for (int64_t first = places.first; first < places.last; first += kInputRows) {
       const int64_t last = std::min(places.last, first + kInputRows);
@@ -50,15 +50,15 @@ class WeightSums {
         return out + size * call_.layout.over;
       };
       if (weight_ih_) {
-        const Inputs<T> inputs = call_.inputs(layer_, d_, first);
-        call_.each_place(chunk, first, last, [&](int64_t place, int64_t s, const Row& row) {
-          rows[place - first] = inputs.row(time_of(spec_, d_, s, row.length), row.index, place - first);
+        const Inputs<T> inputs = call_.inputs(layer_, d_, stretch, first);
+        call_.each_place(stretch, first, last, [&](int64_t place, int64_t s, const Row& row) {
+          rows[place - first] = inputs.row(s, time_of(spec_, d_, s, row.length), row.index, place - first);
         });
         to(input_size_, of_.input);
       }
       if (weight_hh_) {
-        call_.each_place(chunk, first, last, [&](int64_t place, int64_t s, const Row& row) {
-          rows[place - first] = call_.h_row(layer_, d_, s - 1, row);
+        call_.each_place(stretch, first, last, [&](int64_t place, int64_t s, const Row& row) {
+          rows[place - first] = call_.h_row(layer_, d_, stretch, s - 1, row);
         });
         to(spec_.hidden_size, of_.hidden);
         if (resets_before()) {
@@ -73,8 +73,8 @@ class WeightSums {
     }
   }
 
-  void add(int64_t chunk, const Share& units) const {
-    const int64_t count = call_.chunk_rows(chunk);
+  void add(const Stretch& stretch, const Share& units) const {
+    const int64_t count = call_.places(stretch);
     const bool biases = bias_ih_ || bias_hh_, apart = spec_.reset == RNB_RESET_AFTER;
     for (int64_t u = units.first; u < units.last; ++u) {
       add(count, u, of_.input, input_size_, weight_ih_, apart ? bias_ih_ != nullptr : biases, 0,
@@ -91,9 +91,10 @@ class WeightSums {
   }
 
   // dx of places [first, last), through the scratch, whose rows have room for whole panels.
-  void add_input_gradient(int64_t chunk, const Share& places) const {
-    const Sequence<T> dx = call_.input_gradient(layer_);
-    if (!dx.data || places.first == places.last) return;
+  void add_input_gradient(const Stretch& stretch, const Share& places) const {
+    const bool stays = layer_ > 0 && call_.passes_gradients_on();
+    const Sequence<T> dx = stays ? Sequence<T>{} : call_.input_gradient(layer_);
+    if ((!stays && !dx.data) || places.first == places.last) return;
     const int64_t stride = call_.layout.scratch_stride, depth = spec_.gates() * call_.hidden;
     T* scratch = call_.at(of_.scratch);
     std::fill(scratch + places.first * stride, scratch + places.last * stride, T(0));
@@ -109,11 +110,12 @@ class WeightSums {
     p.row_stride = stride;
     p.panels = spec_.padded(input_size_) / kPanel<T>;
     call_.kernels.product(p);
-    call_.each_place(chunk, places.first, places.last, [&](int64_t place, int64_t s, const Row& row) {
+    call_.each_place(stretch, places.first, places.last, [&](int64_t place, int64_t s, const Row& row) {
       const int64_t t = time_of(spec_, d_, s, row.length);
       T* from = scratch + place * stride;
       if (layer_ > 0 && call_.dropout.active())
         call_.dropout.apply(layer_ - 1, row.index, t, from, input_size_, from);
+      if (stays) return;
       T* to = dx.at(t, row.index);
       if (writes_first(s, row.length))
         std::copy_n(from, input_size_, to);
@@ -149,10 +151,12 @@ class WeightSums {
   bool resets_before() const { return spec_.reset == RNB_RESET_BEFORE; }
   int64_t sum_stride() const { return spec_.gates() * kPanel<T>; }
   T* sum_ih(int64_t u, int64_t row) const {
-    return call_.at(of_.sum_ih) + (u * (input_size_ + 1) + row) * sum_stride();
+    return call_.of_layer(layer_, d_, &BackwardLayout::Layer::sum_ih) +
+           (u * (input_size_ + 1) + row) * sum_stride();
   }
   T* sum_hh(int64_t u, int64_t row) const {
-    return call_.at(of_.sum_hh) + (u * (spec_.hidden_size + 1) + row) * sum_stride();
+    return call_.of_layer(layer_, d_, &BackwardLayout::Layer::sum_hh) +
+           (u * (spec_.hidden_size + 1) + row) * sum_stride();
   }
   T* ones(int64_t matrix, int64_t size) const { return call_.at(matrix) + size * call_.layout.over; }
 
@@ -162,7 +166,7 @@ class WeightSums {
            int64_t slots, T* sum) const {
     const int64_t first = weight ? 0 : size, last = bias ? size + 1 : size;
     if (first == last || count == 0) return;
-    const int64_t panel_stride = call_.plan.backward_steps * call_.plan.N * kPanel<T>;
+    const int64_t panel_stride = call_.plan.stretch_steps * call_.plan.N * kPanel<T>;
     ProductArgs<T> p;
     p.a = call_.at(matrix) + first * call_.layout.over;
     p.a_stride = call_.layout.over;
@@ -177,11 +181,11 @@ class WeightSums {
     call_.kernels.product(p);
   }
 
-  // Two directions meet in one dx: whichever chunk comes first, in the order of run(), writes.
+  // Two directions meet in one dx: whichever stretch comes first, in the order of run(), writes.
   bool writes_first(int64_t s, int64_t length) const {
     if (layer_ == 0 && (call_.args.accumulate & RNB_ACCUMULATE_INPUTS)) return false;
     if (spec_.directions() == 1) return true;
-    const int64_t own = s / call_.plan.backward_steps, other = (length - 1 - s) / call_.plan.backward_steps;
+    const int64_t own = s / call_.plan.stretch_steps, other = (length - 1 - s) / call_.plan.stretch_steps;
     return d_ == 0 ? own >= other : own > other;
   }
 

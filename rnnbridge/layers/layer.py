@@ -109,7 +109,8 @@ class Layer:
             padding: what y holds where there is no valid step: "zero", or "repeat" for the output of the step before,
                 as Keras has it without `zero_output_for_mask` (one direction only).
             training: keep a tape for `backward`, and drop features between layers.
-            recompute: with training, a tape of the states at a few steps alone; backward runs forward once more.
+            recompute: with training, a tape of the states at a few steps alone (and of inner outputs, if bidirectional); backward
+                runs forward once more.
             threads: at most so many; None is `get_num_threads()`. The bits do not depend on it.
 
         Returns:
