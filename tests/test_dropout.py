@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import rnnbridge as rb
 from rnnbridge.engine import Dropout, aligned_empty
 from tests import oracle, philox
 from tests.gradients import SEED, Problem, by_name, same_bits
-from tests.samples import CELLS, spec_of
+from tests.samples import CELLS, spec_of, weights_of
 
 # Counter and key -> words: the known answers of Random123's kat_vectors for philox4x32-10 (Salmon et al. 2011).
 KNOWN = [
@@ -25,6 +28,7 @@ KNOWN = [
 ]
 T, N = 5, 7
 SPEC = spec_of("lstm", num_layers=3, direction="bidirectional", hidden_size=11)
+OFFSET = slice(40, 44)  # in the 48 bytes that a tape begins with (TapeHeader)
 
 
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN)
@@ -122,3 +126,28 @@ def test_a_dropout_that_cannot_be(options: dict[str, Any], said: str) -> None:
             setattr(net, names[name], value)
             with pytest.raises(rb.ArgumentError, match=said):
                 net.forward(np.zeros((T, N, 5), "f"), training=True)
+
+
+def test_threads_that_train_one_layer_at_once_drop_different_features() -> None:
+    net = rb.layer(weights_of(SPEC), dropout=0.5, seed=3)
+    net.freeze()
+    x, calls, before = np.ones((1, 1, SPEC.input_size), np.float32), 500, sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(5) as pool:
+            tapes = list(pool.map(lambda _: net.forward(x, training=True)[2], range(calls)))
+    finally:
+        sys.setswitchinterval(before)
+    offsets = {int(tape.block[OFFSET].view(np.uint32)[0]) for tape in tapes}
+    assert offsets == set(range(calls))
+    assert net.dropout_offset == calls
+
+
+@pytest.mark.parametrize("make", [rb.LSTM, partial(rb.GRU, reset="before"), partial(rb.RNN, activation="tanh")])
+def test_dropout_with_nothing_to_drop_is_told(make: Any) -> None:
+    with pytest.warns(UserWarning, match=r"dropout=0.5 has no effect.*num_layers=1") as told:
+        make(3, 5, dropout=0.5)
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="has no effect") as told:
+        rb.layer(weights_of(spec_of("lstm")), dropout=0.5)
+    assert told[0].filename == __file__

@@ -24,7 +24,8 @@
  * not the other way round.
  *
  * Results are the same bits for any number of threads and for any company that a row has in the batch, on one
- * instruction set.
+ * instruction set. NaN and infinity go where IEEE 754 sends them; denormal numbers count as zero, for their slow
+ * arithmetic, and only during a call: each thread's floating point mode is then what it was.
  *
  * ABI: `struct_size` is the first field of every struct and must be set to sizeof(that struct) by the caller.
  * Fields are only ever added at the end: what an older caller's shorter struct lacks counts as zero, and a
@@ -340,8 +341,9 @@ RNB_API rnb_status rnb_forward(const rnb_plan* plan, const rnb_forward_args* arg
  * an error. On an error nothing has been written. */
 RNB_API rnb_status rnb_backward(const rnb_plan* plan, const rnb_backward_args* args);
 
-/* 1 <= n <= 1024, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may run
- * on. While the default holds and RNNBRIDGE_NUM_THREADS is not such a number, rnb_plan_create fails. */
+/* 1 <= n <= 1024, or 0 for the default: RNNBRIDGE_NUM_THREADS if set, else the CPUs that this process may keep
+ * busy (affinity, control group). While the default holds and RNNBRIDGE_NUM_THREADS is not such a number,
+ * rnb_plan_create fails. */
 RNB_API rnb_status rnb_set_num_threads(int32_t n);
 
 /* What calls use that name no number; 0 if RNNBRIDGE_NUM_THREADS is wrong, as rnb_last_error() then says. */

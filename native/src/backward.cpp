@@ -1,6 +1,7 @@
 #include "backward.h"
 
 #include "backward_steps.h"
+#include "denormals.h"
 #include "pool.h"
 #include "share.h"
 #include "weight_sums.h"
@@ -27,6 +28,7 @@ class Backward {
   // One thread's part: the steps of its rows, in the directions that are its own, then its units of the
   // weights and its places of dx, in all directions.
   void run_member(const Team& team, int64_t fewest_rows) const {
+    const FlushDenormals flush;
     const Sharing sharing = share(plan_, team.size, fewest_rows);
     const bool works = team.index < sharing.threads();
     const Group group = Group::contiguous(call_.rows, plan_.N, sharing.groups,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "denormals.h"
 #include "pool.h"
 #include "share.h"
 #include "steps.h"
@@ -68,6 +69,7 @@ class Forward {
 
   // One thread's part: its rows through all layers, in the directions that are its own.
   void run_member(const Team& team, int64_t fewest_rows) const {
+    const FlushDenormals flush;
     const Sharing sharing = share(plan_, team.size, fewest_rows);
     const bool works = team.index < sharing.threads();
     const int64_t index = team.index / sharing.directions % sharing.groups;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpus.h"
 #include "error.h"
 #include "turnstile.h"
 
@@ -158,19 +159,14 @@ int32_t parse_num_threads(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, n);
   if (error != std::errc() || stop != end || n < 1 || n > kMaxThreads)
     fail(RNB_BAD_ENVIRONMENT, "RNNBRIDGE_NUM_THREADS is \"", text, "\"; it is a whole number of 1 to ",
-         kMaxThreads, ", or unset for the CPUs that this process may run on");
+         kMaxThreads, ", or unset for the CPUs that this process may keep busy");
   return n;
 }
 
 int32_t default_num_threads() {
   const char* text = std::getenv("RNNBRIDGE_NUM_THREADS");
   if (text && *text) return parse_num_threads(text);
-#if defined(__linux__)
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);
-#endif
-  const unsigned n = std::thread::hardware_concurrency();
-  return n ? int32_t(n) : 1;
+  return std::min(available_cpus(), kMaxThreads);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ def set_num_threads(n: int) -> None:
     """Let every later call use at most n threads, unless it says `threads=`. Results do not depend on it, bit for bit.
 
     Args:
-        n: at least 1; 0 sets the default: RNNBRIDGE_NUM_THREADS, else the CPUs that this process may run on.
+        n: at least 1; 0 sets the default: RNNBRIDGE_NUM_THREADS, else the CPUs that this process may keep busy, by its
+            affinity and by its control group's share of time (a container's limit).
 
     Raises:
         ArgumentError: n is not a whole number of 0 to 1024.

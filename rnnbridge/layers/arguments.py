@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -123,15 +124,20 @@ def read_mask(mask: Any, letters: str, shape: tuple[int, ...]) -> Array:
     )
 
 
-def read_dropout(dropout: Any) -> float:
-    """The probability.
+def read_dropout(dropout: Any, num_layers: int) -> float:
+    """The probability. Warns of one that has nothing to drop, as PyTorch does.
 
     Raises:
         ArgumentError: not a number of 0 to 1, without 1.
     """
-    if isinstance(dropout, Real) and 0 <= float(dropout) < 1:
-        return float(dropout)
-    raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
+    if not isinstance(dropout, Real) or not 0 <= float(dropout) < 1:
+        raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
+    if dropout > 0 and num_layers == 1:
+        warnings.warn(
+            f"dropout={dropout} has no effect: it is between layers, and this is a single one (num_layers=1)",
+            stacklevel=4,
+        )
+    return float(dropout)
 
 
 def kind_problem(name: str, value: Any, dtype: np.dtype[Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class Layer:
         self, weights: RNNWeights, *, batch_first: bool = False, dropout: float = 0.0, seed: int | None = None
     ) -> None:
         self.spec, self.origin, self.dtype = weights.spec, weights.origin, weights.dtype
-        self.batch_first, self.dropout, self.dropout_offset = batch_first, read_dropout(dropout), 0
+        self.batch_first, self.dropout = batch_first, read_dropout(dropout, self.spec.num_layers)
+        self.dropout_offset, self._counting = 0, Lock()
         drawn = np.random.SeedSequence().generate_state(1, np.uint64)[0] if seed is None else seed
         self.dropout_seed = whole("seed", drawn, least=0, most=2**64 - 1)
         self._parameters = Parameters(weights)
@@ -109,8 +111,8 @@ class Layer:
             padding: what y holds where there is no valid step: "zero", or "repeat" for the output of the step before,
                 as Keras has it without `zero_output_for_mask` (one direction only).
             training: keep a tape for `backward`, and drop features between layers.
-            recompute: with training, a tape of the states at a few steps alone (and of inner outputs, if bidirectional); backward
-                runs forward once more.
+            recompute: with training, a tape of the states at a few steps alone (and of inner outputs, if
+                bidirectional); backward runs forward once more.
             threads: at most so many; None is `get_num_threads()`. The bits do not depend on it.
 
         Returns:
@@ -253,9 +255,9 @@ class Layer:
 
     def _next_dropout(self) -> Dropout:
         """The dropout of a training call; the call after it drops others."""
-        dropout = Dropout(p=self.dropout, seed=self.dropout_seed, offset=self.dropout_offset)
-        self.dropout_offset = (self.dropout_offset + 1) % 2**32
-        return dropout
+        with self._counting:
+            offset, self.dropout_offset = self.dropout_offset, (self.dropout_offset + 1) % 2**32
+        return Dropout(p=self.dropout, seed=self.dropout_seed, offset=offset)
 
     def _check_steps(self, how: str) -> None:
         if self.spec.direction != "forward":
