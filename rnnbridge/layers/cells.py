@@ -60,7 +60,8 @@ class GRU(Layer):
 
     Args:
         reset: "after" computes n from r * (U h + b_hn) (cuDNN, PyTorch, Keras reset_after=True); "before" from
-            U (r * h), the original formula. They are different functions of the same weights.
+            U (r * h), the original formula. They are different functions of the same weights, so that there is no
+            default: one must be named.
 
     The other arguments are `LSTM`'s.
     """
@@ -71,7 +72,7 @@ class GRU(Layer):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        reset: Reset,
+        reset: Reset | None = None,
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
@@ -100,7 +101,7 @@ class RNN(Layer):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        activation: str,
+        activation: str = "tanh",
         bidirectional: bool = False,
         bias: Bias = "double",
         dropout: float = 0.0,
