@@ -30,7 +30,7 @@ def test_the_constructors() -> None:
     assert rb.GRU(11, 7, 2, reset="after", bias="single").spec.bias == "single"
     assert rb.RNN(11, 7, activation="leaky_relu(0.1)").spec.activations[0].alpha == 0.1
     assert rb.RNN(11, 7).spec == rb.RNN(11, 7, activation="tanh").spec
-    with pytest.raises(rb.SpecError, match="a GRU needs reset='after'.*or reset='before'"):
+    with pytest.raises(rb.SpecError, match="a GRU needs reset='after'"):
         rb.GRU(11, 7)
     for wrong in (
         lambda: rb.LSTM(11, 7, dropout=1.0),

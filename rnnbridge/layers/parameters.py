@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.engine import Plan, aligned_empty, borrowed
+from rnnbridge.engine import Plan, borrowed
 from rnnbridge.weights import RNNWeights
 
 Array = NDArray[Any]
@@ -41,6 +42,19 @@ class InPlace(Mapping[str, Array]):
         return repr(self._arrays)
 
 
+@dataclass(frozen=True)
+class Packing:
+    """Weights as a training call found them, what they were packed into, and their generation."""
+
+    arrays: dict[str, Array]
+    packed: Array
+    generation: int
+
+    def is_of(self, arrays: dict[str, Array]) -> bool:
+        """Whether these are the same bits."""
+        return all(np.array_equal(self.arrays[name].view("u4"), array.view("u4")) for name, array in arrays.items())
+
+
 class Parameters:
     """Copies of the arrays of `weights`, packed anew for every call until they are frozen.
 
@@ -55,8 +69,8 @@ class Parameters:
         self.packed: Array | None = None
         self._plan = Plan(self.spec, T=1, N=1, dtype=self.dtype)
         self._training_plan: Plan | None = None
-        self._latest: tuple[Array, int] | None = None
-        self._frozen: dict[str, tuple[Array, int]] = {}
+        self._latest: Packing | None = None
+        self._frozen: dict[str, Packing] = {}
 
     def freeze(self) -> None:
         """Make the arrays read-only and pack them once."""
@@ -82,19 +96,17 @@ class Parameters:
         """The packed weights for one training call, forward or backward, and the number of their generation: another
         one whenever the weights are other ones than at the last call."""
         if self.packed is None:
-            self._latest = self._as_they_are()
-            return self._latest
-        if not self._frozen:
-            self._frozen.setdefault("trained", self._as_they_are())  # atomic: threads that come at once agree
-        return self._frozen["trained"]
+            packing = self._latest = self._as_they_are()
+        else:
+            if not self._frozen:
+                self._frozen.setdefault("trained", self._as_they_are())  # atomic: threads that come at once agree
+            packing = self._frozen["trained"]
+        return packing.packed, packing.generation
 
-    def _as_they_are(self) -> tuple[Array, int]:
+    def _as_they_are(self) -> Packing:
+        before = self._latest
+        if before is not None and before.is_of(self.arrays):
+            return before
         plan = self._training_plan = self._training_plan or Plan(self.spec, T=1, N=1, training=True, dtype=self.dtype)
-        with borrowed(plan.packed_nbytes) as (scratch,):
-            plan.pack(self.arrays, out=scratch)
-            before, generation = self._latest or (None, 0)
-            if before is not None and np.array_equal(scratch.view(np.uint64), before.view(np.uint64)):
-                return before, generation
-            packed = aligned_empty(plan.packed_nbytes)
-            packed[:] = scratch
-            return packed, generation + 1
+        arrays = {name: array.copy() for name, array in self.arrays.items()}
+        return Packing(arrays, plan.pack(arrays), before.generation + 1 if before else 1)
