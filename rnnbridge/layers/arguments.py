@@ -132,7 +132,7 @@ def read_dropout(dropout: Any, num_layers: int) -> float:
     """
     if not isinstance(dropout, Real) or not 0 <= float(dropout) < 1:
         raise ArgumentError(f"dropout is {dropout!r}; it is at least 0 and below 1")
-    if dropout > 0 and num_layers == 1:
+    if float(dropout) > 0 and num_layers == 1:
         warnings.warn(
             f"dropout={dropout} has no effect: it is between layers, and this is a single one (num_layers=1)",
             stacklevel=4,
