@@ -3,83 +3,21 @@
 Slow, and run all the same: nothing else would notice a file that is missing from the wheel.
 """
 
-import os
-import subprocess
+import shutil
 import sys
 import tarfile
-import venv
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.installing import Environment, install, path_without_compiler, run, succeed
 
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "examples" / "gpu_model.h5"
 NO_COMPILER = "no C++ compiler was found"
 
 pytestmark = pytest.mark.slow
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    output: str
-
-
-def run(*command: object, cwd: Path, **environment: str) -> Result:
-    """Run without what would lead to the source tree: PYTHONPATH, and the variables of the environment's own tools."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CXX", "CMAKE_ARGS")}
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=kept | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return Result(done.returncode, done.stdout)
-
-
-def succeed(*command: object, cwd: Path, **environment: str) -> str:
-    result = run(*command, cwd=cwd, **environment)
-    assert result.code == 0, result.output
-    return result.output
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A fresh virtual environment with rnnbridge and its base dependencies, and an empty folder to start from."""
-
-    folder: Path
-    install_log: str
-
-    @property
-    def python(self) -> Path:
-        return self.folder / "venv" / "bin" / "python"
-
-    @property
-    def command(self) -> Path:
-        return self.folder / "venv" / "bin" / "rnnbridge"
-
-    @property
-    def empty(self) -> Path:
-        (self.folder / "empty").mkdir(exist_ok=True)
-        return self.folder / "empty"
-
-
-def install(folder: Path, what: Path, **environment: str) -> Environment:
-    venv.create(folder / "venv", with_pip=True)
-    log = succeed(folder / "venv" / "bin" / "python", "-m", "pip", "install", "-v", what, cwd=folder, **environment)
-    return Environment(folder, log)
-
-
-def path_without_compiler(folder: Path) -> str:
-    """A PATH on which there is a Python and nothing else."""
-    folder.mkdir()
-    (folder / "python3").symlink_to(sys.executable)
-    return str(folder)
 
 
 @pytest.fixture(scope="session")
@@ -108,9 +46,19 @@ def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 @pytest.fixture(scope="session")
-def pure(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def pure(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder = tmp_path_factory.mktemp("pure")
-    return install(folder, ROOT, PATH=path_without_compiler(folder / "bin"))
+    return install(folder, sdist, PATH=path_without_compiler(folder / "bin"))
+
+
+@pytest.fixture(scope="session")
+def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution's tree: examples that lie outside the checkout."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (tree,) = folder.iterdir()
+    return tree
 
 
 @pytest.fixture(params=["full", "pure"])
@@ -126,8 +74,10 @@ def start(request: pytest.FixtureRequest, environment: Environment) -> Path:
     return environment.empty if request.param == "empty folder" else ROOT
 
 
-def converters() -> set[str]:
-    return {f"rnnbridge/converters/{path.name}" for path in (ROOT / "converters").glob("*.py")}
+def sources(*folders: str) -> set[str]:
+    """What git tracks in the folders and what it has not seen yet, without what it ignores and what is deleted."""
+    listed = succeed("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=ROOT).splitlines()
+    return {name for name in listed if (ROOT / name).is_file()}
 
 
 def test_one_wheel_serves_every_python_of_a_platform(wheel: Path) -> None:
@@ -136,23 +86,24 @@ def test_one_wheel_serves_every_python_of_a_platform(wheel: Path) -> None:
     assert platform != "any"
 
 
-def test_the_wheel_holds_the_library_the_converters_and_the_types(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"rnnbridge/py.typed", *converters()} <= names
-    assert [name for name in names if name.startswith("rnnbridge/lib/librnnbridge.")]
+def test_the_wheel_holds_the_package_the_library_and_its_header(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    library = {name for name in names if name.startswith("rnnbridge/lib/librnnbridge.")}
+    converters = {f"rnnbridge/{name}" for name in sources("converters")}
+    assert len(library) == 1
+    assert "rnnbridge/py.typed" in names
+    assert names == {*sources("rnnbridge"), *converters, *library, "rnnbridge/include/rnnbridge.h"}
 
 
-def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"rnnbridge"}
+def test_the_wheel_says_who_made_it_and_under_which_licence(wheel: Path) -> None:
+    names = {name.partition(".dist-info/")[2] for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" in name}
+    assert names == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 
 
-def test_the_sdist_holds_all_sources(sdist: Path) -> None:
+def test_the_sdist_holds_the_tree_and_its_metadata(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    folders = ("native", "converters", "rnnbridge", "tools", "tests", "examples")
-    tracked = succeed("git", "ls-files", *folders, cwd=ROOT).split()
-    assert {"LICENSE", "README.md", "Makefile", "pyproject.toml", *tracked} <= names
+        names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    assert names == {*sources(), "PKG-INFO"}
 
 
 def test_the_command_inspects_the_demo_file(environment: Environment, start: Path) -> None:
@@ -185,6 +136,28 @@ RUN_ENGINE = (
 def test_the_engine_runs(full: Environment) -> None:
     for start in (full.empty, ROOT):
         assert succeed(full.python, "-c", RUN_ENGINE, cwd=start).strip() == "(5, 1, 2)"
+
+
+def test_the_demo_runs_on_the_engine(full: Environment, unpacked: Path) -> None:
+    printed = succeed(full.python, unpacked / "examples" / "gpu_to_cpu.py", full.empty, cwd=full.empty)
+    assert printed.count("24 of 24") == 2
+    assert "cpu.pt: left out; writing a PyTorch file needs the package 'torch'" in printed
+
+
+def test_the_demo_runs_without_the_engine(pure: Environment, unpacked: Path) -> None:
+    printed = succeed(pure.python, unpacked / "examples" / "gpu_to_cpu.py", pure.empty, cwd=pure.empty)
+    assert "cpu.h5: error" in printed
+    assert printed.count("24 of 24") == 0
+
+
+def test_a_c_program_uses_the_installed_library(full: Environment, unpacked: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source, lib = unpacked / "examples" / "infer.c", full.package / "lib"
+    link = (f"-I{full.package / 'include'}", f"-L{lib}", "-lrnnbridge", f"-Wl,-rpath,{lib}", "-lm")
+    succeed(compiler, source, "-o", tmp_path / "infer", *link, cwd=tmp_path)
+    assert "h_n" in succeed(tmp_path / "infer", cwd=tmp_path)
 
 
 def test_without_a_compiler_the_install_says_so(pure: Environment, full: Environment) -> None:

@@ -1,6 +1,6 @@
-"""The build backend: scikit-build-core, and a pure-Python build where there is no C++ compiler.
+"""The build backend: scikit-build-core, and a pure-Python build where the engine cannot be compiled.
 
-Knows nothing of what is built. Only a missing compiler makes a build pure: where there is one, a build that breaks is
+Knows nothing of what is built. Only Windows and a missing compiler make a build pure: elsewhere a build that breaks is
 an error. (scikit-build-core's own `if.failed` override cannot tell the two apart.)
 """
 
@@ -31,11 +31,17 @@ __all__ = [
 Settings = dict[str, Any] | None
 
 NOTICE = """
-*** rnnbridge: no C++ compiler was found, so it is installed without the native engine.
+*** rnnbridge: {reason}, so it is installed without the native engine.
 *** It inspects and converts as usual, with NumPy as the judge, but rb.layer, rb.LSTM, rb.GRU and rb.RNN will not run.
-*** For the engine install a C++ compiler (Debian, Ubuntu: apt install g++; macOS: xcode-select --install), then:
-***     pip install --force-reinstall --no-deps --no-cache-dir rnnbridge     (or the folder it came from)
+*** {cure}
 """
+WINDOWS = ("the engine is not made for Windows", "For the engine install rnnbridge in WSL, Windows's own Linux.")
+NO_COMPILER = (
+    "no C++ compiler was found",
+    "For the engine install one (Debian, Ubuntu: apt install g++; macOS: xcode-select --install), then:\n"
+    "***     pip install --force-reinstall --no-deps --no-cache-dir --no-binary rnnbridge rnnbridge\n"
+    "*** or, instead of the last word, the folder it came from.",
+)
 
 
 def runs(command: list[str]) -> bool:
@@ -55,18 +61,27 @@ def has_compiler() -> bool:
     return any(runs([name]) for name in ("c++", "g++", "clang++"))
 
 
+def obstacle() -> tuple[str, str] | None:
+    """Why the engine cannot be compiled here, and the cure; None where it can."""
+    if sys.platform == "win32":
+        return WINDOWS
+    return None if has_compiler() else NO_COMPILER
+
+
 def settle(settings: Settings) -> Settings:
-    """The caller's settings, without CMake where it would find no compiler."""
-    return settings if has_compiler() else {**(settings or {}), "wheel.cmake": "false"}
+    """The caller's settings, without CMake where it could not compile the engine."""
+    return {**(settings or {}), "wheel.cmake": "false"} if obstacle() else settings
 
 
 def notify() -> None:
     """Say that the build is pure. pip shows a build's output only under -v, so a terminal is told directly."""
-    if has_compiler():
+    found = obstacle()
+    if found is None:
         return
-    print(NOTICE, file=sys.stderr, flush=True)
+    notice = NOTICE.format(reason=found[0], cure=found[1])
+    print(notice, file=sys.stderr, flush=True)
     with contextlib.suppress(OSError), Path("/dev/tty").open("w") as terminal:
-        terminal.write(NOTICE)
+        terminal.write(notice)
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:

@@ -32,9 +32,11 @@ def find_library() -> Path:
         tried.append(f"{what}: {path or 'none'}")
     raise NativeError(
         "\n  - ".join(("the compiled library of the engine is not here; it was looked for in", *tried))
-        + "\nConverting and inspecting work without it. For the engine install a C++ compiler, then"
-        "\n  pip install --force-reinstall --no-deps --no-cache-dir rnnbridge     (or the folder it came from)"
-        f"\nor set {ENVIRONMENT} to the path of a built {FILE_NAME}."
+        + "\nConverting and inspecting work without it. The wheels for Linux (x86-64, aarch64; glibc 2.28 or newer)"
+        "\nbring it. Elsewhere on Linux, and on macOS, install a C++ compiler and let the installation build it:"
+        "\n  pip install --force-reinstall --no-deps --no-cache-dir --no-binary rnnbridge rnnbridge"
+        "\n(or, instead of the last word, the folder it came from). On Windows use WSL."
+        f"\nOr set {ENVIRONMENT} to the path of a built {FILE_NAME}."
     )
 
 
