@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 
 import rnnbridge as rb
 from rnnbridge.layers import Gradients, Layer, Tape
+from rnnbridge.layers.gradients import ALL, read_want
 from rnnbridge.proof.tolerance import for_dtype, is_sharp, tolerance_between
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import RNNWeights
-from tests import oracle, oracle_backward, philox
+from tests import oracle_backward, philox
 from tests.samples import weights_of
 
 SEED = 2**40 + 77
@@ -21,7 +23,10 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Problem:
-    """A layer, its input and the gradients of its outputs. `lengths` is "none", "mixed", "zeros" or "all zero"."""
+    """A layer, its input and the gradients of its outputs. `lengths` is "none", "mixed", "zeros" or "all zero".
+
+    `left_out` are gradients of outputs that are not given, `want` is as `Layer.backward` takes it.
+    """
 
     spec: RNNSpec
     T: int
@@ -31,8 +36,11 @@ class Problem:
     dropout: float = 0.0
     recompute: bool = False
     threads: int | None = None
-    given: Arrays = field(init=False, repr=False)
-    weights: RNNWeights = field(init=False, repr=False)
+    left_out: tuple[str, ...] = ()
+    want: tuple[str, ...] = ALL
+    accumulate: bool = False
+    given: Arrays = field(init=False, repr=False, compare=False)
+    weights: RNNWeights = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         spec, rng = self.spec, np.random.default_rng([self.T, self.N, self.spec.hidden_size])
@@ -64,9 +72,12 @@ class Problem:
         return rb.layer(self.weights, dropout=self.dropout, seed=SEED)
 
     def pair(self, h: str, c: str) -> Any:
-        return (self.given[h], self.given[c]) if c in self.given else self.given[h]
+        one, other = (None if name in self.left_out else self.given.get(name) for name in (h, c))
+        return (one, other) if self.spec.has_cell_state else one
 
     def dy(self) -> Any:
+        if "dy" in self.left_out:
+            return None
         H = self.spec.hidden_size
         dy = self.given["dy"]
         return (dy[..., :H], dy[..., H:]) if self.spec.merge == "none" else dy
@@ -78,20 +89,33 @@ class Problem:
     def backward(self, net: Layer, tape: Tape, **changes: Any) -> Gradients:
         return net.backward(tape, self.dy(), self.pair("dhn", "dcn"), **{"threads": self.threads, **changes})
 
+    def results(self) -> Arrays:
+        """Outputs and gradients by name; twice the gradients, where they are added to what the first run wrote."""
+        net = self.layer()
+        y, state, tape = self.forward(net)
+        grads = self.backward(net, tape, want=self.want)
+        if self.accumulate:
+            grads = self.backward(net, tape, want=self.want, into=copy.deepcopy(grads), accumulate=True)
+        return {**outputs_by_name(y, state), **by_name(grads)}
+
+    def wanted(self, exact: Arrays) -> Arrays:
+        """What `results` has to be, of everything that the oracle gives."""
+        want_x, want_state, names = read_want(self.want, self.spec)
+        names += ["x"] * want_x + ["h0", "c0"] * want_state
+        gradients = {name: exact[name] * (1 + self.accumulate) for name in names if name in exact}
+        return {name: exact[name] for name in oracle_backward.OUTPUTS if name in exact} | gradients
+
     def exact(self, dtype: Any = np.float64) -> Arrays:
-        """The oracle's gradients by name."""
-        given = {name: array for name, array in self.given.items() if name != "x"}
+        """The oracle's gradients by name, all of them."""
+        return {n: one for n, one in self.exact_results(dtype).items() if n not in oracle_backward.OUTPUTS}
+
+    def exact_results(self, dtype: Any = np.float64) -> Arrays:
+        """The oracle's outputs and gradients by name."""
+        given = {name: array for name, array in self.given.items() if name not in ("x", *self.left_out)}
         masks, arrays = self.masks(), self.weights.arrays
-        return oracle_backward.gradients(
+        return oracle_backward.results(
             self.spec, arrays, self.given["x"], lengths=self.steps(), masks=masks, dtype=dtype, **given
         )
-
-    def exact_outputs(self) -> Arrays:
-        arrays, given = self.weights.arrays, self.given
-        outputs = oracle.run(
-            self.spec, arrays, given["x"], given["h0"], given.get("c0"), self.steps(), masks=self.masks()
-        )
-        return {name: one for name, one in zip("yhc", outputs, strict=True) if one is not None}
 
 
 def parts(state: Any) -> tuple[np.ndarray, ...]:
@@ -99,29 +123,44 @@ def parts(state: Any) -> tuple[np.ndarray, ...]:
 
 
 def by_name(grads: Gradients) -> Arrays:
-    """The oracle's names."""
-    return {"x": grads.x, **dict(zip(("h0", "c0"), parts(grads.state), strict=False)), **grads.weights}
+    """The oracle's names; what was not asked for is not there."""
+    arrays = {"x": grads.x, **dict(zip(("h0", "c0"), parts(grads.state), strict=False)), **grads.weights}
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def outputs_by_name(y: Any, state: Any) -> Arrays:
     return {"y": np.concatenate(parts(y), axis=-1), **dict(zip("hc", parts(state), strict=False))}
 
 
-def judge(got: Arrays, exact: Arrays, rough: Arrays, dtype: str) -> None:
-    """Every array is within what a correct run in this dtype may be off; else the worst element and where it is."""
+def differences(got: Arrays, exact: Arrays, rough: Arrays, dtype: str) -> dict[str, float]:
+    """Of each array that is off by more than a correct run in this dtype may be: its worst element, where that is,
+    and how many times the tolerance it is off."""
     assert got.keys() == exact.keys()
-    wrong = []
+    found = {}
     for name, truth in exact.items():
         assert got[name].shape == truth.shape
         assert got[name].dtype == dtype
         float32 = tolerance_between(truth, rough[name])
         assert is_sharp(float32, truth), f"a tolerance of {float32} for {name} says nothing"
         allowed = for_dtype(float32, dtype)
-        error = np.abs(got[name].astype(np.float64) - truth)
-        if truth.size and not error.max() <= allowed:
-            at = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), error.shape)
-            wrong.append(f"{name}{list(map(int, at))} is {got[name][at]}, exact {truth[at]}, allowed {allowed:.3g}")
-    assert not wrong, "; ".join(wrong)
+        error = np.nan_to_num(np.abs(got[name].astype(np.float64) - truth), nan=np.inf)
+        if truth.size and error.max() > allowed:
+            at = np.unravel_index(np.argmax(error), error.shape)
+            text = f"{name}{list(map(int, at))} is {got[name][at]}, exact {truth[at]}, allowed {allowed:.3g}"
+            found[text] = float(error[at] / allowed) if allowed else np.inf
+    return found
+
+
+def report(found: dict[str, float]) -> str:
+    """The worst first."""
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return "; ".join(f"{text}: {excess:.3g} times too far" for text, excess in ordered[:9])
+
+
+def judge(got: Arrays, exact: Arrays, rough: Arrays, dtype: str) -> None:
+    """Every array is within what a correct run in this dtype may be off; else the worst elements and where they are."""
+    found = differences(got, exact, rough, dtype)
+    assert not found, report(found)
 
 
 def same_bits(one: Arrays, other: Arrays) -> bool:

@@ -68,21 +68,30 @@ def slope(one, v):
     return ACTIVATIONS[one.name][1](one, v).astype(v.dtype)
 
 
-def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, dhn=None, dcn=None, dtype=np.float64):
-    """Gradients of sum(y dy) + sum(h dhn) + sum(c dcn), where any of the three may be None.
+OUTPUTS = ("y", "h", "c")
+
+
+def gradients(*given, **named):
+    """What `results` gives, without the outputs."""
+    return {name: array for name, array in results(*given, **named).items() if name not in OUTPUTS}
+
+
+def results(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, dhn=None, dcn=None, dtype=np.float64):
+    """The outputs, and gradients of sum(y dy) + sum(h dhn) + sum(c dcn), where any of the three may be None.
 
     x [T, N, I], h0 and c0 [L*D, N, H], lengths [N] or None, masks as in tests.oracle.run, dy [T, N, .], dhn and dcn
-    [L*D, N, H] -> "x", "h0", "c0" (LSTM only) and every weight's name, each in its own shape. In float32 it shows what
-    plain arithmetic is off, for tolerances.
+    [L*D, N, H] -> "y", "h", "c" (LSTM only), and "x", "h0", "c0" (LSTM only) and every weight's name for the gradients,
+    each in its own shape. In float32 it shows what plain arithmetic is off, for tolerances.
     """
     steps, batch = x.shape[0], x.shape[1]
     lengths = [steps] * batch if lengths is None else [int(n) for n in lengths]
     weights = {name: np.asarray(array, dtype) for name, array in arrays.items()}
     grads = {name: np.zeros_like(array) for name, array in weights.items()}
-    dx = np.zeros(x.shape, dtype)
+    dx, y = np.zeros(x.shape, dtype), np.zeros((steps, batch, spec.output_size), dtype)
     start = {"h": np.array(h0, dtype), "c": np.array(h0 if c0 is None else c0, dtype)}
     final = {key: np.zeros_like(start[key]) if d is None else np.array(d, dtype) for key, d in (("h", dhn), ("c", dcn))}
-    dy = np.zeros((steps, batch, spec.output_size), dtype) if dy is None else np.asarray(dy, dtype)
+    last = {key: start[key].copy() for key in start}
+    dy = np.zeros_like(y) if dy is None else np.asarray(dy, dtype)
     if spec.output_order == "processing":
         dy = dy[::-1]
     for n in range(batch):
@@ -94,9 +103,14 @@ def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, d
             runs = [run_direction(spec, weights, layer, direction, sequence, start, n)
                     for direction in range(spec.num_directions)]  # fmt: skip
             kept.append((sequence, runs))
+            for direction, run in enumerate(runs):
+                for t in in_order(spec, direction, len(run))[-1:]:
+                    for key in last:
+                        last[key][layer * spec.num_directions + direction, n] = run[t][f"{key}_new"]
             outputs = [np.array([saved["h_new"] for saved in run]).reshape(len(run), spec.hidden_size) for run in runs]
             sequence = merged(spec.merge, outputs)
             sequence = sequence if mask[layer] is None else sequence * mask[layer]
+        y[: lengths[n], n] = sequence
         d_sequence = dy[: lengths[n], n]
         for layer in reversed(range(spec.num_layers)):
             d_sequence = d_sequence if mask[layer] is None else d_sequence * mask[layer]
@@ -107,7 +121,9 @@ def gradients(spec, arrays, x, h0, c0=None, lengths=None, masks=None, dy=None, d
                 below += walk_back(spec, weights, grads, layer, direction, sequence, run, d_out, final, n)
             d_sequence = below
         dx[: lengths[n], n] = d_sequence
-    return {"x": dx, "h0": final["h"], **({"c0": final["c"]} if spec.cell == "lstm" else {}), **grads}
+    y = y[::-1] if spec.output_order == "processing" else y
+    cells = {"c": last["c"], "c0": final["c"]} if spec.cell == "lstm" else {}
+    return {"y": y, "h": last["h"], "x": dx, "h0": final["h"], **cells, **grads}
 
 
 def in_order(spec, direction, count):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rnnbridge.activation import CONSTANTS, Activation
+from rnnbridge.proof import tolerance
 from rnnbridge.reference import forward
 from rnnbridge.spec import RNNSpec
 from tests import oracle, oracle_backward
@@ -65,6 +66,18 @@ def judged_by_differences(spec: RNNSpec, masked: bool, run: object = oracle.run,
 @pytest.mark.parametrize("name", SPECS)
 def test_the_oracle_is_the_derivative_of_the_forward_oracle(name: str, masked: bool) -> None:
     judged_by_differences(SPECS[name], masked)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_its_outputs_are_the_forward_oracles(name: str) -> None:
+    spec = SPECS[name]
+    free, fixed = problem(spec, masked=True)
+    arrays = {name: array for name, array in free.items() if name not in ("x", "h0", "c0")}
+    given = free["x"], free["h0"], free.get("c0"), fixed["lengths"], fixed["masks"]
+    got, wanted = oracle_backward.results(spec, arrays, *given), oracle.run(spec, arrays, *given)
+    assert [output for output in "yhc" if output in got] == ["y", "h", "c"][: 2 + spec.has_cell_state]
+    for output, array in zip("yhc", wanted, strict=True):
+        assert array is None or tolerance.max_abs_error(got[output], array) <= 64 * EPS * np.abs(array).max()
 
 
 @pytest.mark.parametrize("name", oracle_backward.ACTIVATIONS)

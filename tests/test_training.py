@@ -1,110 +1,80 @@
-"""Forward and all gradients against the oracle, over a generated matrix and all its corners.
-
-RNNBRIDGE_TRAINING_DRAWS: how many problems are drawn beyond the corners; each number draws the same ones every time.
-"""
+"""Forward and all gradients against the oracle, over a generated matrix and all its corners (tests/problems.py), and
+bits that may depend on nothing else."""
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from itertools import product
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rnnbridge._native import build_info
 from rnnbridge.activation import CONSTANTS, Activation
-from tests.gradients import Problem, by_name, judge, outputs_by_name, same_bits
-from tests.samples import BIASES, CELLS, DIRECTIONS, spec_of
+from tests.gradients import Arrays, Problem, by_name, differences, judge, report, same_bits
+from tests.problems import choices, corners, drawn, every_pair, judgement, pairs
+from tests.samples import CELLS, spec_of
 
-DRAWS = int(os.environ.get("RNNBRIDGE_TRAINING_DRAWS", "300"))
-LENGTHS = ("none", "mixed", "zeros", "all zero")
-MERGES = ("concat", "sum", "mul", "ave", "none")
 DTYPES = ("float32", "float64")
-# (T, N, I, H): one, primes, I < H, I > H, and one less and one more than the vectors and panels of every set.
-SIZES = [
-    (1, 1, 1, 1), (5, 1, 7, 3), (7, 3, 2, 5), (3, 2, 17, 1), (11, 3, 1, 7), (2, 5, 3, 15), (3, 7, 5, 16), (5, 2, 3, 17),
-    (3, 13, 11, 8), (2, 17, 5, 31), (3, 3, 33, 32), (2, 2, 7, 33), (2, 5, 65, 63), (2, 3, 13, 64), (2, 1, 3, 65),
-]  # fmt: skip
-
-
-def drawn(index: int) -> Problem:
-    """One problem of the matrix: every option by chance."""
-    rng = np.random.default_rng([20, index])
-
-    def pick(options: Any) -> Any:
-        return options[int(rng.integers(len(options)))]
-
-    T, N, I, H = pick(SIZES)
-    layers, direction = int(rng.integers(1, 5)), pick(DIRECTIONS)
-    merge = pick(MERGES[: 5 if layers == 1 else 4]) if direction == "bidirectional" else "concat"
-    order = "processing" if direction == "reverse" and layers == 1 and rng.random() < 0.5 else "input"
-    spec = spec_of(
-        pick(list(CELLS)),
-        input_size=I,
-        hidden_size=H,
-        num_layers=layers,
-        direction=direction,
-        merge=merge,
-        output_order=order,
-        bias=pick(BIASES),
-    )
-    dropout = pick([0.0, 0.0, 0.4]) if layers > 1 else 0.0
-    return Problem(spec, T, N, pick(DTYPES), pick(LENGTHS), dropout, bool(rng.integers(2)), pick([1, 2, 3]))
-
-
-def corners() -> dict[str, Problem]:
-    """Each option on its own and in the company that broke fused kernels elsewhere."""
-    found = {}
-    for cell, direction, bias in product(CELLS, DIRECTIONS, BIASES):
-        spec = spec_of(cell, num_layers=2, direction=direction, bias=bias)
-        found[f"{cell}-{direction}-{bias}"] = Problem(spec, 5, 3, lengths="zeros", threads=2)
-    for cell, lengths, recompute in product(CELLS, LENGTHS, (False, True)):
-        spec = spec_of(cell, num_layers=3, direction="bidirectional")
-        name = f"{cell}-{lengths}" + "-recompute" * recompute
-        found[name] = Problem(spec, 7, 3, "float64", lengths, 0.3, recompute, 3)
-    for cell, merge in product(CELLS, MERGES):
-        spec = spec_of(cell, num_layers=1 + (merge != "none"), direction="bidirectional", merge=merge)
-        found[f"{cell}-{merge}"] = Problem(spec, 5, 3, lengths="mixed")
-    for cell in CELLS:
-        spec = spec_of(cell, direction="reverse", output_order="processing")
-        found[f"{cell}-processing"] = Problem(spec, 5, 3, lengths="mixed")
-        for T, recompute in ((67, False), (131, True)):  # more steps than a chunk has
-            spec = spec_of(cell, num_layers=2, direction="bidirectional")
-            found[f"{cell}-long" + "-recompute" * recompute] = Problem(spec, T, 2, "float64", "mixed", 0, recompute, 2)
-    for cell, direction, recompute in product(CELLS, DIRECTIONS, (False, True)):  # three stretches of 4 steps
-        spec = spec_of(cell, num_layers=3, direction=direction)
-        name = f"{cell}-{direction}-stretches" + "-recompute" * recompute
-        found[name] = Problem(spec, 11, 131, "float64", "zeros", 0.3, recompute, 3)
-    return found
-
-
-CORNERS = corners()
-
-
-def judged_gradients(problem: Problem) -> dict[str, np.ndarray]:
-    """Judges the gradients and gives the outputs."""
-    net = problem.layer()
-    y, state, tape = problem.forward(net)
-    grads = problem.backward(net, tape)
-    judge(by_name(grads), problem.exact(), problem.exact(np.float32), problem.dtype)
-    return outputs_by_name(y, state)
+MATRIX = corners() | drawn()
+ENOUGH = 300
 
 
 def judged(problem: Problem) -> None:
-    outputs = judged_gradients(problem)
-    exact = problem.exact_outputs()
-    rough = {name: one.astype(np.float32) for name, one in exact.items()}
-    judge(outputs, exact, rough, problem.dtype)
+    judge(problem.results(), *judgement(problem), problem.dtype)
 
 
-@pytest.mark.parametrize("name", CORNERS)
-def test_corner(name: str) -> None:
-    judged(CORNERS[name])
+@pytest.mark.parametrize("name", MATRIX)
+def test_matrix(name: str) -> None:
+    judged(MATRIX[name])
 
 
-@pytest.mark.parametrize("index", range(DRAWS))
-def test_drawn(index: int) -> None:
-    judged(drawn(index))
+def test_the_matrix_meets_every_pair_of_options() -> None:
+    assert every_pair() == set().union(*map(pairs, choices(ENOUGH)))
+
+
+def test_the_worst_element_and_where_it_is_are_said() -> None:
+    problem = Problem(spec_of("lstm", num_layers=2), 7, 3)
+    got, (exact, rough) = problem.results(), judgement(problem)
+    got["weight_hh_l1"][7, 2] += 1
+    got["x"][3, 1, 4] = np.nan
+    got["h0"][1, 2, 0] += 2
+    with pytest.raises(AssertionError) as caught:
+        judge(got, exact, rough, "float32")
+    found = re.findall(r"(\w+\[[\d, ]+\]) is (\S+), exact (\S+), allowed \S+: \S+ times too far", str(caught.value))
+    assert [where for where, *_ in found] == ["x[3, 1, 4]", "h0[1, 2, 0]", "weight_hh_l1[7, 2]"]
+    assert [float(value) for _, value, _ in found[1:]] == [got["h0"][1, 2, 0], got["weight_hh_l1"][7, 2]]
+    assert float(found[0][2]) == exact["x"][3, 1, 4]
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx2_wide", "avx512"])
+def test_matrix_on_one_instruction_set(isa: str, tmp_path: Path) -> None:
+    """tests/running_matrix.py runs it in a process of its own; here it is judged."""
+    usable = build_info()["isa"]["usable"]
+    if isa not in usable:
+        pytest.skip(f"{isa} cannot run here; usable are {', '.join(usable)}")
+    command = [sys.executable, "-m", "tests.running_matrix", str(tmp_path / "results.npz")]
+    run = subprocess.run(
+        command, env={**os.environ, "RNNBRIDGE_ISA": isa}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [isa]
+    got: dict[str, Arrays] = {}
+    with np.load(tmp_path / "results.npz") as file:
+        for key in file.files:
+            name, array = key.split("/")
+            got.setdefault(name, {})[array] = file[key]
+    assert got.keys() == MATRIX.keys()
+    found = {
+        f"{name} {text}": excess
+        for name, problem in MATRIX.items()
+        for text, excess in differences(got[name], *judgement(problem), problem.dtype).items()
+    }
+    assert not found, report(found)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -118,24 +88,18 @@ def test_every_activation_that_can_be_trained_in_every_slot(name: str, dtype: st
         "rnn_tanh": [(one,)],
     }.items():
         for activations in slots:  # in two steps: an exponential that is fed back leaves the range of a float in a few
-            judged_gradients(
+            judged(
                 Problem(spec_of(cell, hidden_size=17, activations=activations), 2, 3, dtype, recompute=cell == "lstm")
             )
-
-
-def results(problem: Problem, **backward: Any) -> dict[str, np.ndarray]:
-    net = problem.layer()
-    y, state, tape = problem.forward(net)
-    return {**outputs_by_name(y, state), **by_name(problem.backward(net, tape, **backward))}
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_bits_depend_on_neither_threads_nor_recomputation_nor_company(cell: str) -> None:
     spec = spec_of(cell, hidden_size=37, num_layers=3, direction="bidirectional")
-    wanted = results(Problem(spec, 41, 13, lengths="zeros", dropout=0.3, threads=1))
+    wanted = Problem(spec, 41, 13, lengths="zeros", dropout=0.3, threads=1).results()
     for threads, recompute in product((1, 2, 3), (False, True)):
         problem = Problem(spec, 41, 13, "float32", "zeros", 0.3, recompute, threads)
-        assert same_bits(results(problem), wanted), (threads, recompute)
+        assert same_bits(problem.results(), wanted), (threads, recompute)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -154,21 +118,21 @@ def test_a_backward_that_is_repeated_gives_the_same_bits(cell: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_what_is_past_a_length_is_never_read_and_has_no_gradient(cell: str, lengths: str) -> None:
     problem = Problem(spec_of(cell, num_layers=2, direction="bidirectional"), 7, 5, lengths=lengths, dropout=0.3)
-    wanted = results(problem)
+    wanted = problem.results()
     past = np.arange(7)[:, None] >= problem.steps()
     assert not wanted["x"][past].any()
     problem.given["x"][past] = np.nan
     problem.given["dy"][past] = np.nan
-    assert same_bits(results(problem), wanted)
+    assert same_bits(problem.results(), wanted)
     none = problem.steps() == 0
     assert np.array_equal(wanted["h0"][:, none], problem.given["dhn"][:, none])
 
 
 def test_infinity_and_nan_stay_in_their_sample() -> None:
     problem = Problem(spec_of("gru_before", num_layers=2, direction="bidirectional"), 7, 5)
-    clean = results(problem)
+    clean = problem.results()
     problem.given["x"][3, 2], problem.given["dy"][1, 4] = np.nan, np.inf
-    dirty = results(problem)
+    dirty = problem.results()
     rest = [0, 1, 3]
     assert np.isnan(dirty["x"][:, 2]).all()
     assert not np.isfinite(dirty["h0"][:, 4]).all()

@@ -70,13 +70,12 @@ def test_a_forked_child_trains_and_reads_its_parents_tapes() -> None:
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx2_wide", "avx512"])
-def test_training_on_one_instruction_set(isa: str) -> None:
+def test_bits_and_activations_on_one_instruction_set(isa: str) -> None:
     usable = build_info()["isa"]["usable"]
     if isa not in usable:
         pytest.skip(f"{isa} cannot run here; usable are {', '.join(usable)}")
-    environment = {**os.environ, "RNNBRIDGE_ISA": isa, "RNNBRIDGE_TRAINING_DRAWS": "60"}
+    environment = {**os.environ, "RNNBRIDGE_ISA": isa, "RNNBRIDGE_TRAINING_DRAWS": "0"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_training.py"]
-    run = subprocess.run(
-        [*command, "-k", "drawn or bits or repeated"], env=environment, capture_output=True, text=True, timeout=300
-    )
+    command += ["-k", "activation or bits or repeated or infinity"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stdout[-4000:]
