@@ -1,5 +1,5 @@
-"""Training as a C program sees it: the example learns, and several threads, or a tape that is made again, change no
-bit of any gradient."""
+"""Training as a C program sees it: the example learns, and several threads or callers, or a tape that is made again,
+change no bit of any gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(source: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     if CC is None:
         pytest.skip("there is no C compiler")
     library, binary = find_library(), folder / source.stem
-    link = (str(library), f"-Wl,-rpath,{library.parent}", "-lm")
+    link = (str(library), f"-Wl,-rpath,{library.parent}", "-lm", "-pthread")
     subprocess.run([CC, *STRICT, "-I", str(INCLUDE), str(source), "-o", str(binary), *link], check=True)
     return subprocess.run([binary], capture_output=True, text=True, timeout=300, check=False)
 
@@ -36,6 +36,6 @@ def test_the_example_learns(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 10
 
 
-def test_threads_and_recomputation_change_no_bit(tmp_path: Path) -> None:
+def test_threads_callers_and_recomputation_change_no_bit(tmp_path: Path) -> None:
     result = run(Path(__file__).with_name("training.c"), tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,8 +1,10 @@
-/* Trains every cell, direction and way of keeping a tape, alone and on several threads, and wants the same bits
- * from all. Made to be built with sanitizers: every array has exactly the size that the header asks for, and
- * whatever is only written starts as NaN. Prints what differs; exit status 1 if anything does. */
+/* Trains every cell, direction and way of keeping a tape, alone, on several threads, and by several callers at
+ * once that share one plan and its packed weights; wants the same bits from all. Made to be built with
+ * sanitizers: every array has exactly the size that the header asks for, and whatever is only written starts
+ * as NaN. Prints what differs; exit status 1 if anything does. */
 #define _POSIX_C_SOURCE 200112L
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include "rnnbridge.h"
 
 enum { T = 61, N = 11, I = 5, H = 19, L = 2, MAX_ARRAYS = 16, MAX_RESULTS = MAX_ARRAYS + 6 };
+enum { CALLERS = 3, TURNS = 2 };
 
 static const int32_t lengths[N] = {61, 7, 0, 33, 61, 1, 48, 0, 59, 20, 3};
 
@@ -23,6 +26,13 @@ typedef struct problem {
   float* weights[MAX_ARRAYS];
   float *x, *dy, *states_in, *states_gradient;
 } problem;
+
+/* What several callers may use at once. */
+typedef struct shared {
+  rnb_plan* plan;
+  rnb_sizes sizes;
+  void* packed;
+} shared;
 
 /* y, hn, dx, dh0, dc0, cn, then the gradients of the weights. */
 typedef struct results {
@@ -100,25 +110,33 @@ static results make_results(const problem* p) {
   return r;
 }
 
-/* One training step's results, of which the LSTM's own stay NaN for the other cells. */
-static results run(const problem* p, int threads) {
-  rnb_plan* plan = NULL;
-  check(rnb_plan_create(&p->spec, T, N, p->flags, &plan));
-  rnb_sizes sizes;
-  memset(&sizes, 0, sizeof sizes);
-  sizes.struct_size = sizeof sizes;
-  check(rnb_plan_sizes(plan, &sizes));
-  void *packed = allocate(sizes.packed_nbytes), *tape = allocate(sizes.tape_nbytes);
-  void* workspace = allocate(sizes.workspace_nbytes);
+static shared make_shared(const problem* p) {
+  shared s;
+  memset(&s, 0, sizeof s);
+  check(rnb_plan_create(&p->spec, T, N, p->flags, &s.plan));
+  s.sizes.struct_size = sizeof s.sizes;
+  check(rnb_plan_sizes(s.plan, &s.sizes));
+  s.packed = allocate(s.sizes.packed_nbytes);
   rnb_weights weights = {sizeof weights, (const void* const*)p->weights, (size_t)p->arrays};
-  check(rnb_pack(plan, &weights, packed));
+  check(rnb_pack(s.plan, &weights, s.packed));
+  return s;
+}
+
+static void free_shared(shared* s) {
+  free(s->packed);
+  rnb_plan_destroy(s->plan);
+}
+
+/* One training step's results, of which the LSTM's own stay NaN for the other cells. */
+static results train(const problem* p, const shared* s, int threads) {
+  void *tape = allocate(s->sizes.tape_nbytes), *workspace = allocate(s->sizes.workspace_nbytes);
   results r = make_results(p);
   const int lstm = p->spec.cell == RNB_CELL_LSTM;
 
   rnb_forward_args f;
   memset(&f, 0, sizeof f);
   f.struct_size = sizeof f;
-  f.packed = packed, f.workspace = workspace, f.tape = tape;
+  f.packed = s->packed, f.workspace = workspace, f.tape = tape;
   f.x = p->x, f.x_stride_t = N * I, f.x_stride_n = I;
   f.y = r.arrays[0], f.y_stride_t = (int64_t)(N * p->width), f.y_stride_n = (int64_t)p->width;
   f.lengths = lengths, f.lengths_itemsize = sizeof lengths[0];
@@ -126,13 +144,13 @@ static results run(const problem* p, int threads) {
   f.h0 = p->states_in, f.hn = r.arrays[1];
   if (lstm) f.c0 = p->states_in, f.cn = r.arrays[5];
   f.dropout = 0.3, f.dropout_seed = 5;
-  check(rnb_forward(plan, &f));
-  memset(workspace, 0xff, sizes.workspace_nbytes);
+  check(rnb_forward(s->plan, &f));
+  memset(workspace, 0xff, s->sizes.workspace_nbytes);
 
   rnb_backward_args b;
   memset(&b, 0, sizeof b);
   b.struct_size = sizeof b;
-  b.packed = packed, b.workspace = workspace, b.tape = tape;
+  b.packed = s->packed, b.workspace = workspace, b.tape = tape;
   b.x = f.x, b.x_stride_t = f.x_stride_t, b.x_stride_n = f.x_stride_n;
   b.y = f.y, b.y_stride_t = f.y_stride_t, b.y_stride_n = f.y_stride_n;
   b.h0 = f.h0, b.c0 = f.c0;
@@ -143,11 +161,16 @@ static results run(const problem* p, int threads) {
   if (lstm) b.dcn = p->states_gradient, b.dc0 = r.arrays[4];
   b.dweights = (void* const*)(r.arrays + 6), b.dweights_count = (size_t)p->arrays;
   b.num_threads = threads;
-  check(rnb_backward(plan, &b));
-  free(packed);
+  check(rnb_backward(s->plan, &b));
   free(tape);
   free(workspace);
-  rnb_plan_destroy(plan);
+  return r;
+}
+
+static results run(const problem* p, int threads) {
+  shared s = make_shared(p);
+  results r = train(p, &s, threads);
+  free_shared(&s);
   return r;
 }
 
@@ -155,19 +178,63 @@ static void free_results(results* r) {
   for (int i = 0; i < r->count; ++i) free(r->arrays[i]);
 }
 
-/* Returns how many arrays differ from one thread's. */
-static int compare(const problem* p, const char* name) {
+/* Prints and counts the arrays that differ. */
+static int differences_between(const results* got, const results* wanted, const char* name, const char* how) {
   int differences = 0;
+  for (int i = 0; i < got->count; ++i) {
+    if (!memcmp(got->arrays[i], wanted->arrays[i], got->sizes[i] * sizeof(float))) continue;
+    printf("%s, %s: array %d differs\n", name, how, i);
+    ++differences;
+  }
+  return differences;
+}
+
+typedef struct caller {
+  const problem* p;
+  const shared* s;
+  const results* wanted;
+  const char* name;
+  int threads, differences;
+} caller;
+
+static void* call(void* given) {
+  caller* c = given;
+  for (int turn = 0; turn < TURNS; ++turn) {
+    results got = train(c->p, c->s, c->threads);
+    c->differences += differences_between(&got, c->wanted, c->name, "callers at once");
+    free_results(&got);
+  }
+  return NULL;
+}
+
+static int compare_callers(const problem* p, const results* wanted, const char* name) {
+  shared s = make_shared(p);
+  caller callers[CALLERS];
+  pthread_t threads[CALLERS];
+  int differences = 0;
+  for (int i = 0; i < CALLERS; ++i) {
+    callers[i] = (caller){p, &s, wanted, name, 1 + i % 3, 0};
+    if (pthread_create(&threads[i], NULL, call, &callers[i])) exit(2);
+  }
+  for (int i = 0; i < CALLERS; ++i) {
+    pthread_join(threads[i], NULL);
+    differences += callers[i].differences;
+  }
+  free_shared(&s);
+  return differences;
+}
+
+/* Returns how many arrays differ from those of one thread that keeps the whole tape. */
+static int compare(const problem* p, const char* name) {
   problem kept = *p;
   kept.flags = RNB_PLAN_TRAINING;
   results wanted = run(&kept, 1);
+  int differences = compare_callers(p, &wanted, name);
   for (int threads = 1; threads <= 4; ++threads) {
+    char how[64];
+    snprintf(how, sizeof how, "flags %u, %d threads", (unsigned)p->flags, threads);
     results got = run(p, threads);
-    for (int i = 0; i < got.count; ++i) {
-      if (!memcmp(got.arrays[i], wanted.arrays[i], got.sizes[i] * sizeof(float))) continue;
-      printf("%s, flags %u, %d threads: array %d differs\n", name, (unsigned)p->flags, threads, i);
-      ++differences;
-    }
+    differences += differences_between(&got, &wanted, name, how);
     free_results(&got);
   }
   for (int i = 6; i < wanted.count; ++i)
