@@ -23,8 +23,9 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Problem:
-    """A layer, its input and the gradients of its outputs. `lengths` is "none", "mixed", "zeros" or "all zero".
+    """A layer, its input and the gradients of its outputs.
 
+    `lengths` is "none", "mixed", "zeros" or "all zero", or one length per sequence.
     `left_out` are gradients of outputs that are not given, `want` is as `Layer.backward` takes it.
     """
 
@@ -32,7 +33,7 @@ class Problem:
     T: int
     N: int
     dtype: str = "float32"
-    lengths: str = "none"
+    lengths: str | tuple[int, ...] = "none"
     dropout: float = 0.0
     recompute: bool = False
     threads: int | None = None
@@ -58,6 +59,8 @@ class Problem:
 
     def steps(self) -> np.ndarray | None:
         """Lengths [N], unsorted."""
+        if not isinstance(self.lengths, str):
+            return np.array(self.lengths, np.int64)
         rng = np.random.default_rng([self.T, self.N, 5])
         some = rng.integers(1, self.T, self.N, endpoint=True)
         if self.lengths == "zeros":
@@ -149,6 +152,11 @@ def differences(got: Arrays, exact: Arrays, rough: Arrays, dtype: str) -> dict[s
             text = f"{name}{list(map(int, at))} is {got[name][at]}, exact {truth[at]}, allowed {allowed:.3g}"
             found[text] = float(error[at] / allowed) if allowed else np.inf
     return found
+
+
+def can_judge(exact: Arrays, rough: Arrays) -> bool:
+    """Whether the tolerances are small against what they are for."""
+    return all(is_sharp(tolerance_between(truth, rough[name]), truth) for name, truth in exact.items())
 
 
 def report(found: dict[str, float]) -> str:
