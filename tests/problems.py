@@ -124,18 +124,22 @@ def corners() -> dict[str, Problem]:
     for cell in CELLS:
         spec = spec_of(cell, direction="reverse", output_order="processing")
         found[f"{cell}-processing"] = Problem(spec, 5, 3, lengths="mixed")
-    return found | chunks()
+        for T, recompute in ((67, False), (131, True)):  # more steps than a chunk has
+            spec = spec_of(cell, num_layers=2, direction="bidirectional")
+            found[f"{cell}-long" + "-recompute" * recompute] = Problem(spec, T, 2, "float64", "mixed", 0, recompute, 2)
+    return found | stretches()
 
 
-def chunks() -> dict[str, Problem]:
-    """More steps than a chunk has: 96 / N of forward and 512 / N of backward, rounded up."""
+def stretches() -> dict[str, Problem]:
+    """More steps than a stretch has: 512 / N, rounded up."""
     found = {}
-    for cell, recompute in product(CELLS, (False, True)):
-        both = spec_of(cell, hidden_size=7, direction="bidirectional")
-        stack = spec_of(cell, hidden_size=7, num_layers=2, direction="reverse")
+    for cell, direction, recompute in product(CELLS, DIRECTIONS, (False, True)):
         end = "-recompute" * recompute
-        found[f"{cell}-three-chunks{end}"] = Problem(both, 67, 17, "float64", "mixed", 0.0, recompute, 2)
-        found[f"{cell}-wide-chunks{end}"] = Problem(stack, 3, 257, "float32", "zeros", 0.3, recompute, 3)
+        spec = spec_of(cell, num_layers=3, direction=direction)  # three stretches of 4 steps
+        found[f"{cell}-{direction}-stretches{end}"] = Problem(spec, 11, 131, "float64", "zeros", 0.3, recompute, 3)
+        merge = {"forward": "concat", "reverse": "concat", "bidirectional": "mul"}[direction]
+        spec = spec_of(cell, num_layers=2, direction=direction, merge=merge, bias="single")  # two, of 3 and 1
+        found[f"{cell}-{direction}-two-stretches{end}"] = Problem(spec, 4, 171, "float32", "mixed", 0.0, recompute, 2)
     return found
 
 

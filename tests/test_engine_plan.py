@@ -107,6 +107,14 @@ def test_a_plan_that_cannot_be(arguments: dict, said: str) -> None:
         rb.Plan(SPEC, **{"T": T, "N": N, **arguments})
 
 
+@pytest.mark.parametrize("options", [{}, {"training": True}, {"training": True, "recompute": True}])
+def test_a_plan_beyond_the_address_space(options: dict) -> None:
+    for cell, (steps, batch) in product(CELLS, ((2**40, 2**40), (2**21, 2**46))):
+        spec = spec_of(cell, num_layers=2, direction="bidirectional")
+        with pytest.raises(rb.ArgumentError, match="more memory than an address space has"):
+            rb.Plan(spec, steps, batch, **options)
+
+
 @pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("float64")])
 def test_numpys_integers_and_dtypes_are_accepted(dtype: object) -> None:
     spec = spec_of("gru_before", hidden_size=np.int64(17), input_size=np.int32(5))

@@ -205,6 +205,11 @@ def test_a_forward_that_does_not_fit_is_refused() -> None:
         plan.bind(run.problem.given["x"], **run.memory())
     with pytest.raises(rb.ArgumentError, match="y is NULL; with a tape it must be given"):
         run.forward(y=None)
+    for lengths, said in (([1, 2, T + 1], r"lengths\[2\] is 8"), ([1, -1, 2], r"lengths\[1\] is -1")):
+        before = run.tape.copy()
+        with pytest.raises(rb.ArgumentError, match=said):
+            run.forward(lengths=np.array(lengths))
+        assert np.array_equal(run.tape, before)
     with pytest.raises(rb.ArgumentError, match="with a tape they must be apart"):
         run.forward(h0=run.arrays["hn"])
     with pytest.raises(rb.ArgumentError, match="give training=True too"):

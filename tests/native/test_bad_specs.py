@@ -59,7 +59,7 @@ def test_sizes_whose_product_leaves_the_address_space(cell: str, flags: int) -> 
             with pytest.raises(ArgumentError, match=TOO_MUCH):
                 made(spec_struct(spec_of(cell, direction="bidirectional"), to(**sizes)), other, one, flags)
         with pytest.raises(ArgumentError, match=TOO_MUCH):
-            made(spec_struct(spec_of(cell, num_layers=3)), one, other, flags)
+            made(spec_struct(spec_of(cell, num_layers=3, direction="bidirectional")), one, other, flags)
 
 
 @pytest.mark.parametrize("flags", [2, 4, 5, 7, 2**31, 2**32 - 1])
