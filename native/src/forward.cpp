@@ -143,7 +143,8 @@ class Forward {
       return {{x, false, 0}, spec_.input_size, nullptr, 0, nullptr, 0};
     }
     const bool drops = args_.tape && dropout_.active();
-    T* dropped = at(training_.dropped[steps.d]) + steps.group.start() * plan_.chunk_steps * plan_.inner_width;
+    const int64_t first = steps.group.start() * plan_.chunk_steps * plan_.inner_width;
+    T* dropped = drops ? at(training_.dropped[steps.d]) + first : nullptr;
     return {inner(layer - 1, begin), spec_.output_size(), drops ? &dropout_ : nullptr, layer - 1, dropped,
             plan_.inner_width};
   }
@@ -247,8 +248,8 @@ class Forward {
   const WorkspaceLayout layout_;
   Row* const rows_;
   const Dropout dropout_;
-  TapeLayout tape_;
-  TrainingForwardLayout training_;
+  TapeLayout tape_{};  // with a tape, as is training_
+  TrainingForwardLayout training_{};
   bool keeps_gates_ = false;
   bool equal_lengths_ = true;
 };

@@ -37,6 +37,17 @@ def whole(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     return number
 
 
+def read_generation(generation: Any) -> int:
+    return whole("generation", generation, least=0, most=2**64 - 1)
+
+
+def check_is(name: str, value: Any, kind: type[Any], required: bool = False) -> str | None:
+    """An instance. None passes unless it is required."""
+    if isinstance(value, kind) or (value is None and not required):
+        return None
+    return f"{name} is a {type(value).__name__}; it is a {kind.__name__}"
+
+
 def refuse(*problems: str | None) -> None:
     """Raise one ArgumentError with every problem there is."""
     if found := [problem for problem in problems if problem]:
@@ -67,6 +78,8 @@ def check_rows(name: str, array: Array | None, shape: Shape, dtype: np.dtype[Any
 
 def check_block(name: str, block: Array, nbytes: int, written: bool = False) -> str | None:
     """Enough contiguous bytes at an address that the engine accepts."""
+    if problem := _check_array(name, block):
+        return problem
     if block.dtype != np.uint8 or not block.flags.c_contiguous or block.nbytes < nbytes or not is_aligned(block):
         return (
             f"{name} is {block.dtype} {list(block.shape)}; it is uint8, contiguous, of at least {nbytes} bytes at a "
@@ -90,6 +103,8 @@ def check_lengths(lengths: Array | None, N: int) -> str | None:
     """Whole numbers [N] of a width that the engine reads. None passes; the engine checks their range."""
     if lengths is None:
         return None
+    if problem := _check_array("lengths", lengths):
+        return problem
     if lengths.dtype in (np.int32, np.int64) and lengths.shape == (N,) and lengths.flags.c_contiguous:
         return None
     return f"lengths is {lengths.dtype} {list(lengths.shape)}; it is int32 or int64 [{N}], contiguous"
@@ -103,7 +118,13 @@ def has_plain_rows(array: Array) -> bool:
     return array.size == 0 or (array.flags.aligned and plain and whole)
 
 
+def _check_array(name: str, value: Any) -> str | None:
+    return None if isinstance(value, np.ndarray) else f"{name} is a {type(value).__name__}; it is a NumPy array"
+
+
 def _check_kind(name: str, array: Array, shape: Shape, dtype: np.dtype[Any], written: bool) -> str | None:
+    if problem := _check_array(name, array):
+        return problem
     if array.shape != shape or array.dtype != dtype:
         return f"{name} is {array.dtype} {list(array.shape)}; it is {dtype} {list(shape)}"
     if not array.flags.aligned:

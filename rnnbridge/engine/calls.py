@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,6 +13,18 @@ from rnnbridge.engine.dropout import Dropout
 from rnnbridge.engine.threads import call_threads
 
 Array = NDArray[Any]
+
+
+class Run:
+    """A checked call that may be repeated, and what has to live as long as it."""
+
+    __slots__ = ("_call", "_keeps")
+
+    def __init__(self, call: Callable[[], Any], keeps: object) -> None:
+        self._call, self._keeps = call, keeps
+
+    def __call__(self) -> None:
+        self._call()
 
 
 def forward_args(

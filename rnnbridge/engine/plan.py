@@ -8,15 +8,26 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from numpy.typing import DTypeLike, NDArray
 
 from rnnbridge._native import library
-from rnnbridge._native.interface import Accumulate, ForwardArgs, PlanFlag, Sizes, Weights
-from rnnbridge.engine.arguments import check_block, check_lengths, check_plain, check_rows, check_states, refuse, whole
+from rnnbridge._native.interface import Accumulate, PlanFlag, Sizes, Weights
+from rnnbridge.engine.arguments import (
+    check_block,
+    check_is,
+    check_lengths,
+    check_plain,
+    check_rows,
+    check_states,
+    read_generation,
+    refuse,
+    whole,
+)
 from rnnbridge.engine.c_spec import c_spec, unsupported
-from rnnbridge.engine.calls import backward_args, forward_args, pointer_array
+from rnnbridge.engine.calls import Run, backward_args, forward_args, pointer_array
 from rnnbridge.engine.dropout import Dropout
 from rnnbridge.engine.memory import Block, aligned_empty
 from rnnbridge.errors import ArgumentError, Incompatible
@@ -59,6 +70,7 @@ class Plan:
         dtype: DTypeLike = "float32",
         recompute: bool = False,
     ) -> None:
+        refuse(check_is("spec", spec, RNNSpec, required=True))
         if reasons := unsupported(spec):
             raise Incompatible("the engine does not run this layer", reasons)
         if recompute and not training:
@@ -96,6 +108,7 @@ class Plan:
         Raises:
             ArgumentError: naming every array that does not fit.
         """
+        refuse(check_is("weights", weights, Mapping, required=True))
         out = aligned_empty(self.packed_nbytes) if out is None else out
         shapes = self.spec.weight_shapes()
         refuse(
@@ -162,11 +175,14 @@ class Plan:
             check_block("packed", packed, self.packed_nbytes),
             check_block("workspace", workspace, self.workspace_nbytes, written=True),
             self._check_tape(tape, written=True),
+            check_is("dropout", dropout, Dropout),
             "dropout was given without a tape; an evaluation has none" if dropout and tape is None else None,
         )
+        generation = read_generation(generation)
         states = {"h0": h0, "c0": c0, "hn": hn, "cn": cn}
         arrays = {"packed": packed, "workspace": workspace, "tape": tape, "x": x, "y": y, "lengths": lengths, **states}
-        return _Run(self, forward_args(arrays, generation, dropout or Dropout(), threads), arrays)
+        args = forward_args(arrays, generation, dropout or Dropout(), threads)
+        return Run(partial(self._library.rnb_forward, self._handle, args), (self, arrays))
 
     def backward(
         self,
@@ -210,6 +226,7 @@ class Plan:
         Raises:
             ArgumentError: naming every array that does not fit, at once; a tape of another shape or generation.
         """
+        refuse(check_is("dweights", dweights, Mapping))
         dweights, shapes = dict(dweights or {}), self.spec.weight_shapes()
         inputs, outputs = (self.T, self.N, self.spec.input_size), (self.T, self.N, self.spec.output_size)
         given, wanted = {"h0": h0, "c0": c0, "dhn": dhn, "dcn": dcn}, {"dh0": dh0, "dc0": dc0}
@@ -226,6 +243,8 @@ class Plan:
             check_block("workspace", workspace, self.workspace_nbytes, written=True),
             self._check_tape(tape),
         )
+        generation = read_generation(generation)
+        accumulate = whole("accumulate", accumulate, least=0, most=Accumulate.WEIGHTS | Accumulate.INPUTS)
         blocks = {"packed": packed, "workspace": workspace, "tape": tape}
         arrays = {**blocks, "x": x, "y": y, "dy": dy, "dx": dx, **given, **wanted}
         args = backward_args(arrays, [dweights.get(name) for name in shapes], generation, accumulate, threads)
@@ -237,15 +256,3 @@ class Plan:
         if not self.training:
             return "a tape was given, but this plan cannot train: Plan(spec, T, N, training=True)"
         return check_block("tape", tape, self.tape_nbytes, written)
-
-
-class _Run:
-    """A checked call over fixed memory."""
-
-    __slots__ = ("_args", "_arrays", "_plan")
-
-    def __init__(self, plan: Plan, args: ForwardArgs, arrays: Mapping[str, Array | None]) -> None:
-        self._plan, self._args, self._arrays = plan, args, arrays
-
-    def __call__(self) -> None:
-        self._plan._library.rnb_forward(self._plan._handle, self._args)

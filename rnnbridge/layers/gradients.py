@@ -38,9 +38,11 @@ def read_want(want: Iterable[str] | str, spec: RNNSpec) -> tuple[bool, bool, lis
     Raises:
         ArgumentError: a word that is none of them.
     """
-    words, names = {want} if isinstance(want, str) else set(want), spec.weight_shapes()
-    if unknown := sorted(words - {*ALL, *names}):
-        known = ", ".join(map(repr, ALL))
+    names, known = spec.weight_shapes(), ", ".join(map(repr, ALL))
+    if not isinstance(want, Iterable):
+        raise ArgumentError(f"want is {want!r}; it is any of {known} and of the weights' names")
+    words = [want] if isinstance(want, str) else list(want)
+    if unknown := [word for word in words if word not in (*ALL, *names)]:
         raise ArgumentError(f"want has {', '.join(map(repr, unknown))}; it is any of {known} and of the weights' names")
     return "x" in words, "state" in words, [name for name in names if "weights" in words or name in words]
 

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rnnbridge.engine import Accumulate, Dropout, borrowed
+from rnnbridge.engine.arguments import check_is, refuse
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.arguments import read_state
 from rnnbridge.layers.gradients import Gradients, read_want, target
@@ -45,6 +46,7 @@ def run_backward(
     threads: int | None,
 ) -> Gradients:
     """What `Layer.backward` gives."""
+    refuse(check_is("into", into, Gradients))
     if accumulate and into is None:
         raise ArgumentError("accumulate=True adds to the arrays of into=; give it the gradients to add to")
     plan, form, into = tape.plan, tape.form, into or Gradients()
