@@ -244,10 +244,10 @@ class Plan:
             self._check_tape(tape),
         )
         generation = read_generation(generation)
-        accumulate = whole("accumulate", accumulate, least=0, most=Accumulate.WEIGHTS | Accumulate.INPUTS)
+        adds = whole("accumulate", accumulate, least=0, most=Accumulate.WEIGHTS | Accumulate.INPUTS)
         blocks = {"packed": packed, "workspace": workspace, "tape": tape}
         arrays = {**blocks, "x": x, "y": y, "dy": dy, "dx": dx, **given, **wanted}
-        args = backward_args(arrays, [dweights.get(name) for name in shapes], generation, accumulate, threads)
+        args = backward_args(arrays, [dweights.get(name) for name in shapes], generation, adds, threads)
         self._library.rnb_backward(self._handle, args)
 
     def _check_tape(self, tape: Block | None, written: bool = False) -> str | None:
