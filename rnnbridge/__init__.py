@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rnnbridge import training as training
     from rnnbridge.activation import Activation as Activation
     from rnnbridge.bundle import from_framework as from_framework
     from rnnbridge.bundle import load as load
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rnnbridge.engine import set_num_threads as set_num_threads
     from rnnbridge.engine import trim as trim
     from rnnbridge.errors import ArgumentError as ArgumentError
+    from rnnbridge.errors import DivergedError as DivergedError
     from rnnbridge.errors import FileAccessError as FileAccessError
     from rnnbridge.errors import FormatError as FormatError
     from rnnbridge.errors import Incompatible as Incompatible
@@ -61,6 +63,7 @@ _HOME = {
     "engine": ("Plan", "get_num_threads", "set_num_threads", "trim"),
     "errors": (
         "ArgumentError",
+        "DivergedError",
         "FileAccessError",
         "FormatError",
         "Incompatible",
@@ -81,7 +84,8 @@ _HOME = {
     "weights": ("Assumption", "Bundle", "Origin", "RNNWeights", "stack"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-__all__ = sorted(_MODULE_OF)
+_MODULES = ("training",)
+__all__ = sorted((*_MODULE_OF, *_MODULES))
 
 # In a source tree that was not installed the converters lie beside the package, not in it.
 if not (Path(__file__).parent / "converters").is_dir() and (Path(__file__).parent.parent / "converters").is_dir():
@@ -91,6 +95,8 @@ if not (Path(__file__).parent / "converters").is_dir() and (Path(__file__).paren
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("rnnbridge.version").version_of()
+    if name in _MODULES:
+        return importlib.import_module(f"rnnbridge.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rnnbridge' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rnnbridge.{_MODULE_OF[name]}"), name)
@@ -99,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_MODULE_OF, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -58,5 +58,9 @@ class VerificationError(RNNBridgeError, ArithmeticError):
         super().__init__(message)
 
 
+class DivergedError(RNNBridgeError, ArithmeticError):
+    """A training whose loss is no longer a number."""
+
+
 class NativeError(RNNBridgeError, RuntimeError):
     """The compiled library is missing, of another version, or refused a call."""

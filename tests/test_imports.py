@@ -20,7 +20,9 @@ CONVERSION = (
     "< catalogue < converters < bundle < tables < formula < inspection"
 ).split(" < ")
 # Knows the canonical form, and no framework's convention.
-ENGINE = "errors < version < activation < spec < weights < gates < _native < engine < layers < training".split(" < ")
+ENGINE = (
+    "errors < version < activation < spec < weights < gates < _native < engine < layers < files < training"
+).split(" < ")
 # Stand above both and may use both, and the package as its users see it.
 ABOVE = "proof < adapters < bench < cli < __main__".split(" < ")
 # Parts that know less than their place would let them.

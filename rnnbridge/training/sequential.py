@@ -1,0 +1,119 @@
+"""A model as a chain of layers: `Sequential`. Knows no losses and no data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rnnbridge.errors import ArgumentError
+from rnnbridge.layers import Gradients, Layer
+from rnnbridge.layers.gradients import ALL
+from rnnbridge.layers.parameters import InPlace
+from rnnbridge.training.module import Forward, Module, check_tape
+
+Array = NDArray[Any]
+
+
+class Sequential(Module):
+    """Layers that feed each other, with the calls that each of them has.
+
+        model = Sequential(Embedding(97, 32), rb.LSTM(32, 64, batch_first=True), Linear(64, 97))
+        y, state = model(tokens)  # tokens [N, T] -> y [N, T, 97]
+
+    Args:
+        layers: of rb.LSTM, rb.GRU, rb.RNN and rb.layer (batch_first), Embedding, Linear, LastStep, another Sequential,
+            or a `Module` of your own.
+
+    The weights are the layers' own arrays under "0.weight", "1.weight_ih_l0" ...; those of a layer that is frozen
+    (`model.layers[0].freeze()`) have no gradients. The state is one entry for each layer, None where it has none.
+
+    Raises:
+        ArgumentError: something that is no layer, or a recurrent one that takes [T, N, .].
+    """
+
+    def __init__(self, *layers: Any) -> None:
+        super().__init__()
+        if not layers:
+            raise ArgumentError("Sequential() takes one or more layers")
+        for layer in layers:
+            _check_layer(layer)
+        self.layers = layers
+        self.keeps_time = all(getattr(layer, "keeps_time", True) for layer in layers)
+
+    @property
+    def weights(self) -> InPlace:
+        """Name -> array, writable in place unless its layer is frozen."""
+        return InPlace({f"{k}.{name}": a for k, layer in enumerate(self.layers) for name, a in layer.weights.items()})
+
+    def freeze(self) -> None:
+        """Freeze every layer."""
+        for layer in self.layers:
+            layer.freeze()
+
+    def forward(self, x: Any, state: Any = None, lengths: Any = None, *, training: bool = False) -> Forward:
+        """Run every layer on what the one before gave; the state and the tape have an entry for each."""
+        if state is not None and not (isinstance(state, tuple) and len(state) == len(self.layers)):
+            raise ArgumentError(f"state is {len(self.layers)} entries, one for each layer, as the model gave it")
+        states, tapes = [], []
+        for layer, initial in zip(self.layers, state or (None,) * len(self.layers), strict=True):
+            x, final, tape = layer.forward(x, initial, lengths, training=training)
+            states.append(final)
+            tapes.append(tape)
+        return x, tuple(states), tuple(tapes) if training else None
+
+    def backward(self, tape: Any, dy: Array, dstate: Any = None, *, want: Collection[str] = ALL) -> Gradients:
+        """Gradients from the last layer down to the first. Frozen weights have none."""
+        check_tape("Sequential.backward", tape)
+        weights, states = dict.fromkeys(self.weights), [None] * len(self.layers)
+        for k in reversed(range(len(self.layers))):
+            asked = [name for name in self.layers[k].weights if _is_asked(self.layers[k], f"{k}.", name, want)]
+            asked += [word for word in ("x", "state") if word in want or (word == "x" and k)]
+            grads = self.layers[k].backward(tape[k], dy, dstate and dstate[k], want=asked)
+            dy, states[k] = grads.x, grads.state
+            weights |= {f"{k}.{name}": gradient for name, gradient in grads.weights.items()}
+        found = {name: gradient for name, gradient in weights.items() if gradient is not None}
+        return Gradients(dy if "x" in want else None, tuple(states) if "state" in want else None, found)
+
+    def __getitem__(self, k: int) -> Any:
+        """The layer at place k."""
+        return self.layers[k]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {k}: {layer!r}" for k, layer in enumerate(self.layers))
+        return f"<Sequential, {sum(array.size for array in self.weights.values())} weights{lines}>"
+
+
+def recurrent_layers(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Layer]]:
+    """The layers that run on the engine, each with its place, e.g. "1" or "0.2"."""
+    for k, layer in enumerate(model.layers):
+        if isinstance(layer, Sequential):
+            yield from recurrent_layers(layer, f"{prefix}{k}.")
+        elif isinstance(layer, Layer):
+            yield f"{prefix}{k}", layer
+
+
+def trainable(model: Any) -> dict[str, Array]:
+    """The weights that are not frozen."""
+    return {name: array for name, array in model.weights.items() if array.flags.writeable}
+
+
+def _is_asked(layer: Any, prefix: str, name: str, want: Collection[str]) -> bool:
+    asked = "weights" in want or prefix + name in want
+    return asked and bool(layer.weights[name].flags.writeable)
+
+
+def _check_layer(layer: Any) -> None:
+    if not isinstance(layer, Module | Layer):
+        raise ArgumentError(
+            f"a {type(layer).__name__} is no layer; layers are rb.LSTM, rb.GRU, rb.RNN, rb.layer(weights), and the "
+            "Modules of rnnbridge.training"
+        )
+    if isinstance(layer, Layer) and not layer.batch_first:
+        raise ArgumentError(
+            f"{layer!r} takes [T, N, .] and a model's sequences are [N, T, .]: give it batch_first=True"
+        )
