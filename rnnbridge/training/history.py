@@ -10,14 +10,14 @@ from rnnbridge.errors import MissingExtraError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NAMES = ("step_loss", "loss", "validation_loss", "lr")
+_NAMES = ("step_loss", "loss", "validation_loss", "lr", "updates")
 
 
 class History(Mapping[str, "list[float]"]):
     """Name -> numbers, oldest first.
 
-    "step_loss" has one for each update; "loss" (the mean over the epoch), "validation_loss" (if there was any) and
-    "lr" (of its last update) have one for each whole epoch.
+    "step_loss" has one for each update. For each whole epoch there is one in "loss" (the mean over it),
+    "validation_loss" (if there was any), "lr" (of its last update) and "updates" (until then).
     """
 
     def __init__(self, lists: Mapping[str, list[float]] | None = None) -> None:
@@ -44,12 +44,11 @@ class History(Mapping[str, "list[float]"]):
             raise MissingExtraError("drawing a training", "matplotlib", "plot") from error
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.subplots()
-        steps = len(self["step_loss"])
-        axes.plot(range(1, steps + 1), self["step_loss"], color="0.75", linewidth=0.8, label="each update")
+        each = self["step_loss"]
+        axes.plot(range(1, len(each) + 1), each, color="0.75", linewidth=0.8, label="each update")
         for name, label in (("loss", "training, mean of an epoch"), ("validation_loss", "validation")):
-            if self[name]:  # epochs have equally many updates; the last may be cut short
-                each = steps // len(self[name])
-                axes.plot([each * (k + 1) for k in range(len(self[name]))], self[name], marker=".", label=label)
+            if self[name]:
+                axes.plot(self["updates"][-len(self[name]) :], self[name], marker=".", label=label)
         axes.set(xlabel="update", ylabel="loss")
         axes.legend()
         return figure

@@ -65,6 +65,7 @@ class Run:
         """Note what the epoch gave, and turn to the next one."""
         self.history["loss"].append(self.loss)
         self.history["lr"].append(lr)
+        self.history["updates"].append(self.step)
         if validation is not None:
             self.history["validation_loss"].append(validation)
         if self.stopping is not None and validation is not None:
