@@ -51,7 +51,7 @@ def fit(
     """Train a model.
 
     The same model, seeds and data give the same bits, on any number of the engine's threads, and however often the
-    training was broken off and resumed.
+    training was broken off and resumed; `Linear` computes with NumPy's BLAS, which is to be the same one then.
 
     Args:
         model: a `Sequential`, or one layer that takes [N, T, .].

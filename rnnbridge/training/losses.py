@@ -125,6 +125,5 @@ def _check_scores(what: str, y: Array, target: Any, shape: tuple[int, ...], kind
     fits = isinstance(target, np.ndarray) and target.shape == shape and target.dtype.kind in kinds
     if not fits or (kinds == "f" and target.dtype != y.dtype):
         wanted = "whole numbers" if kinds == "iu" else str(y.dtype)
-        raise ArgumentError(
-            f"the target of {what} is {said(target)}; for y {list(y.shape)} it is {wanted} {list(shape)}"
-        )
+        given = f"{said(target)} for y {list(y.shape)}"
+        raise ArgumentError(f"the target of {what} is {given}; it is {wanted} {list(shape)}")

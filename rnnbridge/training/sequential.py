@@ -114,6 +114,4 @@ def _check_layer(layer: Any) -> None:
             "Modules of rnnbridge.training"
         )
     if isinstance(layer, Layer) and not layer.batch_first:
-        raise ArgumentError(
-            f"{layer!r} takes [T, N, .] and a model's sequences are [N, T, .]: give it batch_first=True"
-        )
+        raise ArgumentError(f"{layer!r}: a model's sequences are [N, T, .]; give the layer batch_first=True")
