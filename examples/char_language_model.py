@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Train, compare, sample, draw. Returns bits per character by the model's name."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("picture", nargs="?", type=Path, default=Path(__file__).with_suffix(".png"))
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--hidden", type=int, default=256)
     asked = parser.parse_args(arguments)

@@ -83,7 +83,7 @@ def draw(right: dict[str, np.ndarray], lengths: np.ndarray, path: Path) -> None:
         raise rb.MissingExtraError("drawing the shares", "matplotlib", "plot") from error
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    edges = np.arange(SHORTEST, LONGEST + 1, 15)
+    edges = np.arange(SHORTEST, LONGEST, 15)
     group = np.digitize(lengths, edges)
     for name, told in right.items():
         shares = [told[group == k].mean() for k in np.unique(group)]

@@ -118,7 +118,7 @@ class Windows:
         self.x, self.y = self._side_by_side(x), self._side_by_side(y)
 
     def __len__(self) -> int:
-        return math.ceil(self.x.shape[1] / self.steps)
+        return math.ceil(len(self.x[0]) / self.steps)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The windows, from the start-th on; every epoch has the same."""
@@ -129,7 +129,8 @@ class Windows:
     def _side_by_side(self, array: Array) -> Array:
         """[S, ...] -> [N, S // N, ...]."""
         each = len(array) // self.batch_size
-        return array[: each * self.batch_size].reshape(self.batch_size, each, *array.shape[1:])
+        streams: Array = array[: each * self.batch_size].reshape(self.batch_size, each, *array.shape[1:])
+        return streams
 
 
 def _array(name: str, value: Any) -> Array:

@@ -66,7 +66,7 @@ def fit(
         clip_norm, clip_value: `clip_by_norm` and `clip_by_value` of the gradients, in this order.
         early_stopping: end when the validation loss gets no better. The best epoch's weights are in the model
             after `fit`, whether or not it ended early.
-        checkpoint: a file that is written after every epoch and at the end.
+        checkpoint: a file that is written at the beginning, after every epoch and at the end.
         checkpoint_every: and after so many updates.
         resume: go on from the checkpoint, if it is there.
         progress: a bar on standard error; None shows it on a terminal only.
@@ -161,15 +161,19 @@ def evaluate(model: Any, data: Data, loss: Loss) -> float:
 
 
 def _begin(run: Run, path: Path | None, resume: bool) -> None:
+    """Begin anew, or where the checkpoint says. A first checkpoint shows at once whether it can be written."""
     if run.stopping:
         run.stopping.begin()
     if run.schedule:
         run.schedule.restore({})
-    if path is None or not path.exists():
+    if path is None:
         return
-    if not resume:
+    if not path.exists():
+        save_checkpoint(path, run)
+    elif resume:
+        load_checkpoint(path, run)
+    else:
         raise TargetExistsError(f"{path} exists; give resume=True to go on from it, or another name")
-    load_checkpoint(path, run)
 
 
 def _show(show: Show, run: Run, batch: Batch) -> None:
