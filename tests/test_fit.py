@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -257,6 +257,12 @@ def test_a_loss_that_is_no_number_ends_the_training_before_the_update() -> None:
     before = {name: array.copy() for name, array in model.weights.items()}
     with pytest.raises(rb.DivergedError, match="the loss is nan: a lower learning rate, or clip_norm"):
         train("regression", data=data, model=model)
+
+    def steep(y: np.ndarray, target: np.ndarray, lengths: Any) -> LossValue:
+        return LossValue(1.0, np.full_like(y, np.inf), y.size)
+
+    with np.errstate(all="ignore"), pytest.raises(rb.DivergedError, match=r"the norm of the gradients is (nan|inf)"):
+        train("regression", data=data, model=model, loss=steep, clip_norm=1.0)
     assert same_bits(before, dict(model.weights))
 
 
@@ -317,6 +323,13 @@ X, Y, LENGTHS = lines(5)
         (lambda: train("regression", clip_norm=-1), "clip_norm is -1"),
         (lambda: train("regression", epochs=1.5), "epochs is 1.5"),
         (lambda: train("regression", max_steps=-1), "max_steps is -1"),
+        (lambda: train("regression", checkpoint=3), "checkpoint is 3; it is the name of a file"),
+        (
+            lambda: train(
+                "classifier", data=Windows(X[0], batch_size=1, steps=2), validation=None, early_stopping=None
+            ),
+            "layer 1 is bidirectional, and the data hand the state on",
+        ),
         (lambda: train("regression", model=rb.LSTM(3, 2)), "give the layer batch_first=True"),
         (lambda: train("regression", loss=CrossEntropy()), "is float64 [7, 5, 2] for y [7, 5, 2]; it is whole"),
     ],
@@ -327,17 +340,26 @@ def test_what_does_not_fit_is_refused(call: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
+class Own:
+    """Batches that are made as they are needed."""
+
+    carries_state = False
+
+    def __init__(self, promised: int) -> None:
+        self.promised = promised
+
+    def __len__(self) -> int:
+        return self.promised
+
+    def batches(self, epoch: int, start: int = 0) -> Any:
+        for k in range(start, 3):
+            yield Batch(*lines(5, seed=10 * epoch + k)[:2])
+
+
 def test_batches_of_ones_own_are_trained_on() -> None:
-    class Endless:
-        carries_state = False
-
-        def __len__(self) -> int:
-            return 3
-
-        def batches(self, epoch: int, start: int = 0) -> Any:
-            for k in islice(range(3), start, None):
-                yield Batch(*lines(5, seed=10 * epoch + k)[:2])
-
-    _, history = train("classifier", data=Endless(), epochs=2, validation=None, early_stopping=None, schedule=None)
+    changes: dict[str, Any] = {"epochs": 2, "validation": None, "early_stopping": None, "schedule": None}
+    _, history = train("classifier", data=Own(3), **changes)
     assert len(history["step_loss"]) == 6
     assert all(one != other for one, other in pairwise(history["step_loss"]))
+    with pytest.raises(rb.ArgumentError, match=r"data gave 3 batches, and len\(data\) is 4"):
+        train("classifier", data=Own(4), **changes)

@@ -117,6 +117,11 @@ def test_gradients_of_x_and_of_the_state_are_given_where_asked_for() -> None:
     grads = model.backward(tape, np.ones_like(y), (np.ones_like(state[0]), None))
     assert grads.x.shape == x.shape
     assert grads.state[0].shape == state[0].shape
+    alone = model.backward(tape, np.zeros_like(y), (np.ones_like(state[0]), None))
+    expected = rb.GRU(E, H, reset="after", seed=1, batch_first=True)
+    of_state = expected.backward(expected.forward(x, training=True)[2], dstate=np.ones_like(state[0]))
+    assert np.array_equal(alone.x, of_state.x)
+    assert np.array_equal(alone.state[0], of_state.state)
     only = model.backward(tape, np.ones_like(y), want=("1.bias",))
     assert (only.x, only.state, list(only.weights)) == (None, None, ["1.bias"])
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import FileAccessError, FormatError
 from rnnbridge.files.atomic import replacing
 from rnnbridge.files.safetensors_file import Tensor, read_safetensors, safetensors_bytes
@@ -48,7 +49,9 @@ def load_checkpoint(path: Path, run: Run) -> None:
     try:
         _check(path, facts, tensors, run)
         _restore(facts, tensors, run)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise FormatError(f"{path}: a damaged checkpoint: {error!r}") from error
 
 
@@ -84,7 +87,7 @@ def _tensors(run: Run) -> Iterator[tuple[str, Array]]:
 def _kinds(run: Run) -> dict[str, str]:
     """What has to be the same when the training goes on."""
     parts = {"optimiser": run.optimiser, "schedule": run.schedule, "early stopping": run.stopping}
-    return {name: type(part).__name__ for name, part in parts.items()}
+    return {name: "none" if part is None else type(part).__name__ for name, part in parts.items()}
 
 
 def _named(state: Any, name: str, tensors: dict[str, Array]) -> Any:
@@ -156,8 +159,10 @@ def _kind(array: Array) -> str:
 
 def _restore(facts: dict[str, Any], tensors: dict[str, Array], run: Run) -> None:
     state, history = _filled(facts["state"], tensors), History(facts["history"])
+    epoch, batch, total, count = (facts[name] for name in ("epoch", "batch", "total", "count"))
+    dropout = {at: [whole("dropout", one, 0, 2**64 - 1) for one in pair] for at, pair in facts["dropout"].items()}
     for at, net in recurrent_layers(run.model):
-        net.dropout_seed, net.dropout_offset = facts["dropout"][at]
+        net.dropout_seed, net.dropout_offset = dropout[at]
     for name, array in trainable(run.model).items():
         array[...] = tensors[f"model/{name}"]
     run.optimiser.state = {}
@@ -171,4 +176,4 @@ def _restore(facts: dict[str, Any], tensors: dict[str, Array], run: Run) -> None
         run.stopping.best, run.stopping.bad = facts["stopping"]["best"], facts["stopping"]["bad"]
         run.stopping.weights = {n.removeprefix("best/"): a for n, a in tensors.items() if n.startswith("best/")}
     run.history, run.state = history, state
-    run.epoch, run.batch, run.total, run.count = (facts[name] for name in ("epoch", "batch", "total", "count"))
+    run.epoch, run.batch, run.total, run.count = epoch, batch, total, count

@@ -24,7 +24,7 @@ from rnnbridge.training.optimisers import Optimiser
 from rnnbridge.training.progress import Show, progress_bar
 from rnnbridge.training.run import Run
 from rnnbridge.training.schedules import Schedule
-from rnnbridge.training.sequential import Sequential
+from rnnbridge.training.sequential import Sequential, recurrent_layers
 from rnnbridge.training.stopping import EarlyStopping
 
 Array = NDArray[Any]
@@ -76,14 +76,16 @@ def fit(
 
     Raises:
         ArgumentError: saying what does not fit.
-        DivergedError: the loss is no longer a number. The update that it would have led to was not made.
+        DivergedError: the loss or the norm to be clipped is no longer a number; the update was not made.
         TargetExistsError: the checkpoint is there, and `resume` is false.
         FormatError, FileAccessError: the checkpoint cannot be resumed from, or not be written.
     """
+    model = _as_model(model)
     _check_options(validation, early_stopping, clip_norm, clip_value, checkpoint, checkpoint_every)
+    _check_direction(model, data, validation)
     end = whole("epochs", epochs, least=0) * len(data)
     end = end if max_steps is None else min(end, whole("max_steps", max_steps, least=0))
-    run = Run(_as_model(model), optimiser, schedule, early_stopping, len(data))
+    run = Run(model, optimiser, schedule, early_stopping, len(data))
     path = None if checkpoint is None else Path(checkpoint)
     _begin(run, path, resume)
     step = partial(train_step, loss=loss, optimiser=optimiser, clip_norm=clip_norm, clip_value=clip_value)
@@ -98,6 +100,8 @@ def fit(
                 _show(show, run, batch)
                 if save and checkpoint_every and run.step % checkpoint_every == 0 and run.batch < len(data):
                     save()
+            if run.batch < len(data) and run.step < end:
+                raise ArgumentError(f"data gave {run.batch} batches, and len(data) is {len(data)}")
             if run.batch == len(data):
                 run.end_epoch(lr, None if validation is None else evaluate(run.model, validation, loss))
             if save:
@@ -130,19 +134,15 @@ def train_step(
         The loss before the update, and the model's final state.
 
     Raises:
-        DivergedError: the loss is no number; nothing was updated.
+        DivergedError: the loss, or the norm to be clipped, is no number; nothing was updated.
     """
     model = _as_model(model)
     y, final, tape = model.forward(batch.x, state, batch.lengths, training=True)
     value = loss(y, batch.y, batch.lengths if model.keeps_time else None)
-    if not math.isfinite(value.mean):
-        raise DivergedError(
-            f"the loss is {value.mean}: a lower learning rate, or clip_norm=1.0, keeps it from growing; or the data "
-            "hold numbers that are not finite"
-        )
+    _check_finite("loss", value.mean)
     gradients = model.backward(tape, value.dy, want=("weights",)).weights
     if clip_norm is not None:
-        clip_by_norm(gradients, clip_norm)
+        _check_finite("norm of the gradients", clip_by_norm(gradients, clip_norm))
     if clip_value is not None:
         clip_by_value(gradients, clip_value)
     optimiser.update(model.weights, gradients, lr)
@@ -155,7 +155,7 @@ def evaluate(model: Any, data: Data, loss: Loss) -> float:
     for batch in data.batches(0):
         y, final = model(batch.x, state, batch.lengths)
         value = loss(y, batch.y, batch.lengths if model.keeps_time else None)
-        total, count = total + value.mean * value.counted, count + value.counted
+        total, count = total + float(value.mean) * value.counted, count + value.counted
         state = final if data.carries_state else None
     return total / count if count else 0.0
 
@@ -193,6 +193,25 @@ def _unit(data: Data) -> str:
     return "tokens" if first is not None and first.x.dtype.kind in "iu" else "steps"
 
 
+def _check_finite(what: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise DivergedError(
+            f"the {what} is {value}: a lower learning rate, or clip_norm=1.0, keeps it from growing; or the data hold "
+            "numbers that are not finite"
+        )
+
+
+def _check_direction(model: Sequential, *data: Data | None) -> None:
+    """A state can be handed on forward in time only."""
+    if any(one is not None and one.carries_state for one in data):
+        for place, layer in recurrent_layers(model):
+            if layer.spec.direction != "forward":
+                raise ArgumentError(
+                    f"layer {place} is {layer.spec.direction}, and the data hand the state on from batch to batch: its "
+                    "first output needs the last input. Train it on Batches of whole sequences"
+                )
+
+
 def _check_options(
     validation: Data | None,
     early_stopping: EarlyStopping | None,
@@ -206,6 +225,8 @@ def _check_options(
     for name, limit in (("clip_norm", clip_norm), ("clip_value", clip_value)):
         if limit is not None:
             real(name, limit)
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise ArgumentError(f"checkpoint is {checkpoint!r}; it is the name of a file")
     if checkpoint_every is not None:
         whole("checkpoint_every", checkpoint_every, least=1)
         if checkpoint is None:

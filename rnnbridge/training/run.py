@@ -57,9 +57,9 @@ class Run:
 
     def note(self, value: LossValue, state: Any) -> None:
         """Count an update."""
-        self.history["step_loss"].append(value.mean)
+        self.history["step_loss"].append(float(value.mean))
         self.batch, self.state = self.batch + 1, state
-        self.total, self.count = self.total + value.mean * value.counted, self.count + value.counted
+        self.total, self.count = self.total + float(value.mean) * value.counted, self.count + int(value.counted)
 
     def end_epoch(self, lr: float, validation: float | None) -> None:
         """Note what the epoch gave, and turn to the next one."""

@@ -66,15 +66,17 @@ class Sequential(Module):
     def backward(self, tape: Any, dy: Array, dstate: Any = None, *, want: Collection[str] = ALL) -> Gradients:
         """Gradients from the last layer down to the first. Frozen weights have none."""
         check_tape("Sequential.backward", tape)
-        weights, states = dict.fromkeys(self.weights), [None] * len(self.layers)
-        for k in reversed(range(len(self.layers))):
-            asked = [name for name in self.layers[k].weights if _is_asked(self.layers[k], f"{k}.", name, want)]
-            asked += [word for word in ("x", "state") if word in want or (word == "x" and k)]
-            grads = self.layers[k].backward(tape[k], dy, dstate and dstate[k], want=asked)
+        asked = [_asked(layer, k, want) for k, layer in enumerate(self.layers)]
+        lowest = next((k for k, names in enumerate(asked) if names), len(self.layers))
+        weights: dict[str, Array] = {}
+        states = [None] * len(self.layers)
+        for k in reversed(range(lowest, len(self.layers))):
+            wanted = asked[k] + ["x"] * (k > lowest)
+            grads = self.layers[k].backward(tape[k], dy, dstate and dstate[k], want=wanted)
             dy, states[k] = grads.x, grads.state
             weights |= {f"{k}.{name}": gradient for name, gradient in grads.weights.items()}
-        found = {name: gradient for name, gradient in weights.items() if gradient is not None}
-        return Gradients(dy if "x" in want else None, tuple(states) if "state" in want else None, found)
+        in_order = {name: weights[name] for name in self.weights if name in weights}
+        return Gradients(dy if "x" in want else None, tuple(states) if "state" in want else None, in_order)
 
     def __getitem__(self, k: int) -> Any:
         """The layer at place k."""
@@ -102,9 +104,10 @@ def trainable(model: Any) -> dict[str, Array]:
     return {name: array for name, array in model.weights.items() if array.flags.writeable}
 
 
-def _is_asked(layer: Any, prefix: str, name: str, want: Collection[str]) -> bool:
-    asked = "weights" in want or prefix + name in want
-    return asked and bool(layer.weights[name].flags.writeable)
+def _asked(layer: Any, k: int, want: Collection[str]) -> list[str]:
+    """What is wanted of the layer at place k for its own sake; the layers below it may need "x" too."""
+    names = [name for name in trainable(layer) if "weights" in want or f"{k}.{name}" in want]
+    return names + [word for word in ("x", "state") if word in want and (word == "state" or k == 0)]
 
 
 def _check_layer(layer: Any) -> None:
