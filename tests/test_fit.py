@@ -269,7 +269,7 @@ def test_a_loss_that_is_no_number_ends_the_training_before_the_update() -> None:
 def test_the_bar_tells_loss_speed_and_what_is_left(capfd: pytest.CaptureFixture[str]) -> None:
     train("classifier", epochs=2, progress=True)
     shown = capfd.readouterr().err
-    assert "epoch 2 of 2" in shown
+    assert "epoch 2/2" in shown
     assert "tokens/s" in shown
     assert "left" in shown
 

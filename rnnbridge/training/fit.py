@@ -90,7 +90,7 @@ def fit(
     _begin(run, path, resume)
     step = partial(train_step, loss=loss, optimiser=optimiser, clip_norm=clip_norm, clip_value=clip_value)
     save = partial(save_checkpoint, path, run) if path else None
-    with progress_bar(total=end, epochs=epochs, unit=_unit(data), shown=progress) as show:
+    with progress_bar(done=run.step, total=end, epochs=epochs, unit=_unit(data), shown=progress) as show:
         while run.step < end and not (early_stopping and early_stopping.is_over):
             lr = run.lr
             for batch in islice(data.batches(run.epoch, run.batch), end - run.step):

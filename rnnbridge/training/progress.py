@@ -24,10 +24,11 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress_bar(*, total: int, epochs: int, unit: str, shown: bool | None) -> Iterator[Show]:
+def progress_bar(*, done: int, total: int, epochs: int, unit: str, shown: bool | None) -> Iterator[Show]:
     """A bar on standard error: loss, `unit` per second, time left.
 
     Args:
+        done: updates at the beginning.
         total: updates of the whole training.
         epochs: of the whole training.
         unit: what is counted per second: "steps" or "tokens".
@@ -41,19 +42,20 @@ def progress_bar(*, total: int, epochs: int, unit: str, shown: bool | None) -> I
         TextColumn("epoch {task.fields[epoch]}"),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[told]}"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
     )
     hidden = not (console.is_terminal if shown is None else shown)
     begun, counted = time.perf_counter(), 0
     with Progress(*columns, console=console, disable=hidden) as bar:
-        task = bar.add_task("", total=total, epoch=f"1 of {epochs}", told="")
+        task = bar.add_task("", completed=done, total=total, epoch=f"1/{epochs}", told="")
 
         def show(*, done: int, epoch: int, loss: float, validation: float | None, steps: int) -> None:
             nonlocal counted
             counted += steps
             speed = counted / (time.perf_counter() - begun)
             valued = "" if validation is None else f", validation {validation:.4g}"
-            told = f"loss {loss:.4g}{valued}, {speed:,.0f} {unit}/s, left"
-            bar.update(task, completed=done, epoch=f"{epoch} of {epochs}", told=told)
+            told = f"loss {loss:.4g}{valued}, {speed:,.0f} {unit}/s"
+            bar.update(task, completed=done, epoch=f"{epoch}/{epochs}", told=told)
 
         yield show
