@@ -90,12 +90,9 @@ def loaded(bundle: rb.Bundle) -> Sequential:
 
 def write_back(model: Sequential, bundle: rb.Bundle, folder: Path) -> None:
     """The trained weights where they were in the Keras file, as CPU and as GPU layers."""
-    embeddings, kernel, bias = dense_arrays(bundle)
-    embeddings[...], kernel[...], bias[...] = (
-        model.weights["0.weight"],
-        model.weights["5.weight"].T,
-        model.weights["5.bias"],
-    )
+    w = model.weights
+    for array, trained in zip(dense_arrays(bundle), (w["0.weight"], w["5.weight"].T, w["5.bias"]), strict=True):
+        array[...] = trained  # written to in place, as these are the arrays that the bundle writes back
     for name, layer in zip(RECURRENT, model.layers[1:4], strict=True):
         bundle.layers[name] = layer.to_weights()
     rb.save(bundle, folder / "finetuned.h5", overwrite=True)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.training import Embedding, LastStep, Linear, Sequential, seeds
+from rnnbridge.layers import Gradients
+from rnnbridge.layers.gradients import ALL
+from rnnbridge.training import Embedding, LastStep, Linear, Module, Sequential, seeds
 from tests.gradients import Arrays, judge, same_bits
 
 N, T, TOKENS, E, H, C = 3, 7, 29, 5, 11, 13
@@ -144,6 +146,38 @@ def test_models_nest_and_are_copied() -> None:
     twin.weights["0.1.bias_ih_l0"][...] += 1
     assert np.array_equal(outer(X)[0], inner(X)[0])
     assert not np.array_equal(twin(X)[0], outer(X)[0])
+
+
+class Scaled(Module):
+    """tanh(x) times a number for each feature: a layer of one's own."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(scale=np.linspace(0.5, 2, size, dtype="f"))
+
+    def forward(self, x: Any, state: Any = None, lengths: Any = None, *, training: bool = False) -> Any:
+        y = np.tanh(x)
+        return y * self.weights["scale"], None, y if training else None
+
+    def backward(self, tape: Any, dy: np.ndarray, dstate: Any = None, *, want: Any = ALL) -> Gradients:
+        dx = dy * self.weights["scale"] * (1 - tape**2)
+        return Gradients(dx, weights={"scale": (dy * tape).sum(axis=(0, 1))})
+
+
+def test_a_layer_of_ones_own_is_one_of_a_model() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    model, dy = Sequential(Linear(E, H, seed=1), Scaled(H)), RNG.standard_normal((N, T, H)).astype("f")
+    x = RNG.standard_normal((N, T, E)).astype("f")
+    _, _, tape = model.forward(x, training=True)
+    grads = model.backward(tape, dy)
+
+    def theirs(dtype: str) -> Arrays:
+        given = {"x": x, **model.weights}
+        w = {name: torch.tensor(array.astype(dtype), requires_grad=True) for name, array in given.items()}
+        y = torch.tanh(torch.nn.functional.linear(w["x"], w["0.weight"], w["0.bias"])) * w["1.scale"]
+        (y * torch.tensor(dy.astype(dtype))).sum().backward()
+        return {name: array.grad.numpy() for name, array in w.items()}
+
+    judge({"x": grads.x, **grads.weights}, theirs("float64"), theirs("float32"), "float32")
 
 
 def test_weights_are_the_layers_own_and_cannot_be_replaced() -> None:
