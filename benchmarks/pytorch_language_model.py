@@ -175,7 +175,8 @@ def page(results: dict[str, Any]) -> str:
         "# A language model in PyTorch: its own layers and ours",
         "",
         f"{LAYERS} layers, H = {H}, embedding {EMBEDDING}, dropout {DROPOUT}, T = {T}, N = {N}, Adam, "
-        f"{results['steps']} steps on Python's own help. {results['machine']}; load when it began {results['load']:.1f}.",
+        f"{results['steps']} steps on Python's own help. {results['machine']}; load when it began "
+        f"{results['load']:.1f}.",
         "Both sides take turns, step by step: compare within a row of cells, not between runs.",
         "",
         "| cell | side | tokens/s | first step, s | loss, last 10 steps | peak memory of a step, MiB |",

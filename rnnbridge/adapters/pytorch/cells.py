@@ -12,9 +12,6 @@ from rnnbridge.adapters.pytorch.modules import OnEngine, read_reset, with_reset
 class Cell(OnEngine):
     """One step of one layer."""
 
-    _cell = ""
-    _has_cell_state = False
-
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
         """One step.
 
@@ -25,7 +22,7 @@ class Cell(OnEngine):
         Returns:
             The next state, in the form of hx.
         """
-        states = () if hx is None else tuple(hx) if self._has_cell_state else (hx,)
+        states = self._states(hx)
         self._check(input, states)
         batched = input.dim() == 2
         x = (input if batched else input.unsqueeze(0)).unsqueeze(0)
@@ -33,7 +30,7 @@ class Cell(OnEngine):
         weights = [self.weight_ih, self.weight_hh, *([self.bias_ih, self.bias_hh] if self.bias else [])]
         _, states = self._operate(x, states, weights, None, (self._cell, 1, False, False))
         states = tuple(state.squeeze(0) if batched else state.squeeze(0).squeeze(0) for state in states)
-        return states if self._has_cell_state else states[0]
+        return self._hx(states)
 
     def _check(self: Any, input: Any, states: tuple[Any, ...]) -> None:
         """PyTorch's words."""
@@ -49,7 +46,9 @@ class Cell(OnEngine):
         wanted = (*input.shape[:-1], self.hidden_size)
         for index, state in enumerate(states):
             if tuple(state.shape) != wanted:
-                raise RuntimeError(f"hidden{index} is {list(state.shape)} and input {list(input.shape)}: expected {wanted}")
+                raise RuntimeError(
+                    f"hidden{index} is {list(state.shape)} and input {list(input.shape)}: expected {wanted}"
+                )
 
 
 class LSTMCell(Cell, torch.nn.LSTMCell):

@@ -18,6 +18,14 @@ class OnEngine:
     Stands before the PyTorch class that gives parameters, constructor and checks.
     """
 
+    _has_cell_state = False
+    dropout = 0.0  # a cell has none
+
+    @property
+    def _cell(self) -> str:
+        """A name of `problem.CELLS`."""
+        raise NotImplementedError
+
     def __prepare_scriptable__(self) -> Any:
         raise unsupported(self, "torch.jit.script compiles PyTorch's own module")
 
@@ -29,27 +37,28 @@ class OnEngine:
     def qconfig(self, value: Any) -> None:
         raise unsupported(self, "Quantisation (quantize_dynamic) replaces PyTorch's own module")
 
+    def _states(self, hx: Any) -> tuple[Any, ...]:
+        if hx is None:
+            return ()
+        return tuple(hx) if self._has_cell_state else (hx,)
+
+    def _hx(self, states: tuple[Any, ...]) -> Any:
+        return states if self._has_cell_state else states[0]
+
     def _operate(self, x: Any, states: tuple[Any, ...], weights: list[Any], lengths: Any, form: tuple[Any, ...]) -> Any:
-        """y and the final states; the form without batch_first is (cell, num_layers, bidirectional)."""
+        """y and the final states; form is `problem.Form`'s fields."""
         x, states = _cast(x, states, weights[0].dtype)
         check_tensors(self, x, states, weights)
         h0, c0 = (*states, None, None)[:2]
-        p, training = getattr(self, "dropout", 0.0), self.training  # type: ignore[attr-defined]
-        seed = torch.randint(2**62, (2,)) if training and p > 0 and form[1] > 1 else None
-        learns = any(tensor.requires_grad for tensor in (x, *states, *weights)) and torch.is_grad_enabled()
-        record = learns or seed is not None
-        y, hn, cn, _ = rnn(x, h0, c0, weights, lengths, seed, p if seed is not None else 0.0, record, *form)
+        drops = self.training and self.dropout > 0 and form[1] > 1  # type: ignore[attr-defined]
+        seed = torch.randint(2**62, (2,)) if drops else None
+        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *states, *weights))
+        y, hn, cn, _ = rnn(x, h0, c0, weights, lengths, seed, self.dropout, learns or drops, *form)
         return y, (hn, cn) if form[0] == "lstm" else (hn,)
 
 
 class Stack(OnEngine):
     """A module of several layers and directions."""
-
-    _has_cell_state = False
-
-    @property
-    def _cell(self) -> str:
-        raise NotImplementedError
 
     def forward(self: Any, input: Any, hx: Any = None, lengths: Any = None) -> Any:
         """As PyTorch's module, and with lengths.
@@ -106,17 +115,11 @@ class Stack(OnEngine):
 
     def _by_pytorch(self: Any, input: Any, hx: Any, lengths: Any) -> Any:
         if lengths is not None:
-            raise unsupported(self, "lengths= runs on the engine; PyTorch's packed sequences run a projection (proj_size)")
+            raise unsupported(
+                self, "lengths= runs on the engine; PyTorch's packed sequences run a projection (proj_size)"
+            )
         notice("rnnbridge runs no projection yet: an LSTM with proj_size runs as PyTorch's own")
         return super().forward(input, hx)  # type: ignore[misc]
-
-    def _states(self, hx: Any) -> tuple[Any, ...]:
-        if hx is None:
-            return ()
-        return tuple(hx) if self._has_cell_state else (hx,)
-
-    def _hx(self, states: tuple[Any, ...]) -> Any:
-        return states if self._has_cell_state else states[0]
 
     def _check_dimensions(self: Any, input: Any, hx: Any) -> None:
         """PyTorch's words for what it looks at before anything else."""

@@ -124,7 +124,9 @@ def _shapes_backward(
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     x, h0, c0, weights, _, _, _, record, *form = inputs
     if not record:
-        raise UnsupportedError("rnnbridge::rnn was run with record=False, so that it has no gradients; give record=True")
+        raise UnsupportedError(
+            "rnnbridge::rnn was run with record=False, so that it has no gradients; give record=True"
+        )
     y, _, _, tape = output
     ctx.set_materialize_grads(False)
     ctx.form = form
@@ -134,7 +136,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
 def _gradients(ctx: Any, dy: Any, dhn: Any, dcn: Any, _: Any) -> tuple[Any, ...]:
     x, h0, c0, y, tape, *weights = ctx.saved_tensors
     of_x, of_h0, of_c0, of_weights = ctx.needs_input_grad[:4]
-    wanted = [of_x, of_h0, of_c0, *(of_weights if isinstance(of_weights, list | tuple) else [of_weights] * len(weights))]
+    wanted = [
+        of_x,
+        of_h0,
+        of_c0,
+        *(of_weights if isinstance(of_weights, list | tuple) else [of_weights] * len(weights)),
+    ]
     grads = iter(_rnn_backward(dy, dhn, dcn, x, h0, c0, weights, y, tape, wanted, *ctx.form))
     dx, dh0, dc0, *dweights = (next(grads) if is_wanted else None for is_wanted in wanted)
     return dx, dh0, dc0, dweights, *[None] * 8
