@@ -267,6 +267,18 @@ def test_changes_that_have_no_version_are_seen(change: str) -> None:
     assert not torch.equal(after.to(before.dtype), before)
 
 
+def test_modules_that_share_weights_have_a_packing_each() -> None:
+    after, x = ours(problem_of("gru_after")), torch.ones(T, N, I)
+    before = adapter.GRU(I, H, reset="before")
+    alone = adapter.GRU(I, H, reset="before")
+    alone.load_state_dict(after.state_dict())
+    for name, one in after.named_parameters():
+        setattr(before, name, one)
+    with torch.no_grad():
+        after(x)
+        assert torch.equal(before(x)[0], alone(x)[0])
+
+
 def test_weights_made_in_inference_mode_run() -> None:
     problem = problem_of("lstm")
     with torch.inference_mode():

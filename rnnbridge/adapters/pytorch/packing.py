@@ -10,23 +10,25 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from rnnbridge.engine import Plan
 from rnnbridge.engine.memory import Block
+from rnnbridge.spec import RNNSpec
 
 _MOST_SAMPLES = 64
 
 
 @dataclass(frozen=True)
 class _Packing:
-    """Packed weights and how to tell that they are still these: where each tensor is, its version, and some of its
-    numbers, since PyTorch counts no version when `tensor.data` is written to."""
+    """A layer's packed weights, and how to tell that they are still these: where each tensor is, its version, and some
+    of its numbers, since PyTorch counts no version when `tensor.data` is written to."""
 
+    spec: RNNSpec
     signs: list[tuple[int, int]]
     samples: list[Any]
     sampled: list[bytes]
     training: bool
     block: Block
 
-    def fits(self, signs: list[tuple[int, int]], training: bool) -> bool:
-        same = self.signs == signs and self.training >= training
+    def fits(self, plan: Plan, signs: list[tuple[int, int]]) -> bool:
+        same = self.signs == signs and self.training >= plan.training and self.spec == plan.spec
         return same and all(map(_equal, self.samples, self.sampled))
 
 
@@ -42,14 +44,16 @@ def packed_weights(plan: Plan, weights: list[Any]) -> Block:
     """
     signs = _signs(weights)
     known = _packings.get(weights[0])
-    if known is not None and signs is not None and known.fits(signs, plan.training):
+    if known is not None and signs is not None and known.fits(plan, signs):
         block: Block = known.block
         return block
     arrays = [weight.detach().contiguous().numpy() for weight in weights]
     block = plan.pack(dict(zip(plan.spec.weight_shapes(), arrays, strict=True)))
     if signs is not None:
         samples = [array.reshape(-1)[:: max(1, array.size // _MOST_SAMPLES)] for array in arrays]
-        _packings[weights[0]] = _Packing(signs, samples, [one.tobytes() for one in samples], plan.training, block)
+        _packings[weights[0]] = _Packing(
+            plan.spec, signs, samples, [one.tobytes() for one in samples], plan.training, block
+        )
     return block
 
 
