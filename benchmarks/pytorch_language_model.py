@@ -175,9 +175,9 @@ def page(results: dict[str, Any]) -> str:
         "# A language model in PyTorch: its own layers and ours",
         "",
         f"{LAYERS} layers, H = {H}, embedding {EMBEDDING}, dropout {DROPOUT}, T = {T}, N = {N}, Adam, "
-        f"{results['steps']} steps on Python's own help. {results['machine']}; load when it began "
-        f"{results['load']:.1f}.",
-        "Both sides take turns, step by step: compare within a row of cells, not between runs.",
+        f"{results['steps']} steps on Python's own help, {results['threads']} thread(s). {results['machine']}.",
+        f"Both sides take turns, step by step. The load when it began was {results['load']:.1f}: where that is more than "
+        "the CPUs, times say little, and only the ratio of two sides says something.",
         "",
         "| cell | side | tokens/s | first step, s | loss, last 10 steps | peak memory of a step, MiB |",
         "|---|---|---|---|---|---|",
@@ -224,18 +224,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100, help="training steps of each side")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each row of serving is measured")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of training")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     given = parser.parse_args()
-    results: dict[str, Any] = {"machine": machine(), "load": os.getloadavg()[0], "steps": given.steps, "cells": {}}
+    results: dict[str, Any] = {"machine": machine(), "load": os.getloadavg()[0], "steps": given.steps}
+    results |= {"threads": given.threads, "cells": {}}
     for cell in ("LSTM", "GRU"):
         print(cell, "training")
+        torch.set_num_threads(given.threads)
         training = train(cell, given.steps)
         print(cell, "memory and serving")
         peaks = {side: memory(cell, side) for side in SIDES}
-        threads = torch.get_num_threads()
         torch.set_num_threads(1)
         serving = {side: serve(cell, side, given.seconds) for side in SIDES}
-        torch.set_num_threads(threads)
         results["cells"][cell] = {"training": training, "memory_mib": peaks, "serving": serving}
     given.out.mkdir(parents=True, exist_ok=True)
     name = given.out / "pytorch_language_model"

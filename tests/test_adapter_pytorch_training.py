@@ -18,6 +18,15 @@ ROOT = Path(__file__).parent.parent
 STEPS = 200
 
 
+@pytest.fixture
+def _one_thread() -> Any:
+    """At these sizes PyTorch's threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def losses(module: Any, problem: Any) -> list[float]:
     x, aim = torch.tensor(problem.given["x"]), torch.tensor(problem.given["dy"])
     optimiser, found = torch.optim.Adam(module.parameters(), lr=1e-2), []
@@ -30,6 +39,8 @@ def losses(module: Any, problem: Any) -> list[float]:
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cell", IN_PYTORCH)
 def test_two_hundred_steps_follow_pytorchs_losses(cell: str, dtype: str) -> None:
