@@ -176,8 +176,8 @@ def page(results: dict[str, Any]) -> str:
         "",
         f"{LAYERS} layers, H = {H}, embedding {EMBEDDING}, dropout {DROPOUT}, T = {T}, N = {N}, Adam, "
         f"{results['steps']} steps on Python's own help, {results['threads']} thread(s). {results['machine']}.",
-        f"Both sides take turns, step by step. The load when it began was {results['load']:.1f}: where that is more than "
-        "the CPUs, times say little, and only the ratio of two sides says something.",
+        f"Both sides take turns, step by step. The load when it began was {results['load']:.1f}: where that is "
+        "more than the CPUs, times say little, and only the ratio of two sides says something.",
         "",
         "| cell | side | tokens/s | first step, s | loss, last 10 steps | peak memory of a step, MiB |",
         "|---|---|---|---|---|---|",
