@@ -70,7 +70,7 @@ def test_a_compiled_graph_draws_dropout_from_pytorchs_seed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Inductor's own
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Inductor's own
 def test_inductor_compiles_training_and_inference() -> None:
     model, text = LanguageModel("GRU"), text_of(T, N)
     compiled = torch.compile(model, fullgraph=True)
@@ -97,7 +97,7 @@ def test_an_exported_program_is_one_node_for_the_stack_and_survives_a_file() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Inductor's own
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Inductor's own
 def test_aot_inductor_is_refused() -> None:
     program = exported(LanguageModel("LSTM").eval())
     with pytest.raises(RuntimeError, match=r"AOTInductor compiles for C\+\+.*undo\(\)"):
