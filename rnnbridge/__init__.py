@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rnnbridge.layers import GRU as GRU
     from rnnbridge.layers import LSTM as LSTM
     from rnnbridge.layers import RNN as RNN
+    from rnnbridge.layers import Gradients as Gradients
     from rnnbridge.layers import layer as layer
     from rnnbridge.proof import convert as convert
     from rnnbridge.proof import verify as verify
@@ -76,7 +77,7 @@ _HOME = {
         "VerificationError",
     ),
     "inspection": ("inspect",),
-    "layers": ("GRU", "LSTM", "RNN", "layer"),
+    "layers": ("GRU", "Gradients", "LSTM", "RNN", "layer"),
     "proof": ("convert", "verify"),
     "slot": ("Slot",),
     "spec": ("RNNSpec",),

@@ -137,6 +137,8 @@ def stretches() -> dict[str, Problem]:
         end = "-recompute" * recompute
         spec = spec_of(cell, num_layers=3, direction=direction)  # three stretches of 4 steps
         found[f"{cell}-{direction}-stretches{end}"] = Problem(spec, 11, 131, "float64", "zeros", 0.3, recompute, 3)
+        spec = spec_of(cell, num_layers=2, direction=direction)  # of a single step
+        found[f"{cell}-{direction}-wide{end}"] = Problem(spec, 3, 521, "float32", "zeros", 0.3, recompute, 2)
         merge = {"forward": "concat", "reverse": "concat", "bidirectional": "mul"}[direction]
         spec = spec_of(cell, num_layers=2, direction=direction, merge=merge, bias="single")  # two, of 3 and 1
         found[f"{cell}-{direction}-two-stretches{end}"] = Problem(spec, 4, 171, "float32", "mixed", 0.0, recompute, 2)

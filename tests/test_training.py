@@ -15,7 +15,7 @@ import pytest
 
 from rnnbridge._native import build_info
 from rnnbridge.activation import CONSTANTS, Activation
-from tests.gradients import Arrays, Problem, by_name, differences, judge, report, same_bits
+from tests.gradients import Arrays, Problem, by_name, differences, judge, outputs_by_name, report, same_bits
 from tests.problems import choices, corners, drawn, every_pair, judgement, pairs
 from tests.samples import CELLS, spec_of
 
@@ -94,12 +94,29 @@ def test_every_activation_that_can_be_trained_in_every_slot(name: str, dtype: st
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_bits_depend_on_neither_threads_nor_recomputation_nor_company(cell: str) -> None:
+def test_the_bits_depend_on_neither_threads_nor_recomputation(cell: str) -> None:
     spec = spec_of(cell, hidden_size=37, num_layers=3, direction="bidirectional")
     wanted = Problem(spec, 41, 13, lengths="zeros", dropout=0.3, threads=1).results()
     for threads, recompute in product((1, 2, 3), (False, True)):
         problem = Problem(spec, 41, 13, "float32", "zeros", 0.3, recompute, threads)
         assert same_bits(problem.results(), wanted), (threads, recompute)
+
+
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_bits_of_a_sequence_depend_on_no_company(cell: str, direction: str) -> None:
+    spec = spec_of(cell, hidden_size=17, num_layers=2, direction=direction)
+    many, few = Problem(spec, 11, 131, lengths="zeros"), Problem(spec, 11, 2, lengths="mixed")  # stretches of 4, of 11
+    chosen = np.flatnonzero(many.steps())[[3, 1]]
+    for name, array in many.given.items():
+        few.given[name][...] = array[:, chosen]
+    net = many.layer()
+    results = []
+    for problem, lengths in ((many, many.steps()), (few, many.steps()[chosen])):
+        y, state, tape = net.forward(problem.given["x"], problem.pair("h0", "c0"), lengths, training=True)
+        grads = net.backward(tape, problem.given["dy"], problem.pair("dhn", "dcn"), want=("x", "state"))
+        results.append(outputs_by_name(y, state) | {k: a for k, a in by_name(grads).items() if a is not None})
+    assert same_bits({name: np.ascontiguousarray(array[:, chosen]) for name, array in results[0].items()}, results[1])
 
 
 @pytest.mark.parametrize("cell", CELLS)

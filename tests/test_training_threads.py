@@ -79,3 +79,29 @@ def test_bits_and_activations_on_one_instruction_set(isa: str) -> None:
     command += ["-k", "activation or bits or repeated or infinity"]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stdout[-4000:]
+
+
+COLD = """
+import os, sys, threading
+sys.setswitchinterval(1e-6)
+import numpy as np
+import rnnbridge as rb
+
+net, x = rb.GRU(3, 5, reset="after", seed=1), np.ones((7, 2, 3), np.float32)
+thread = threading.Thread(target=net.forward, args=(x,))
+thread.start()
+child = os.fork()
+if child == 0:
+    net.forward(x)
+    os._exit(0)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_forked_inside_the_very_first_call_runs() -> None:
+    """Whatever a first call imports would be locked in the child."""
+    for _ in range(5):
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", COLD]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr

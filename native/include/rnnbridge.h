@@ -9,7 +9,8 @@
  *   RNN         h' = f(W x + U h + b)
  *
  * Order of calls: rnb_plan_create -> rnb_plan_sizes -> (caller allocates) -> rnb_pack -> rnb_forward, as
- * often as wanted -> rnb_plan_destroy. The caller owns all memory; no call but rnb_plan_create allocates any.
+ * often as wanted -> rnb_plan_destroy. The caller owns all memory; no call but rnb_plan_create allocates any, but
+ * for the first that uses more threads than any before it, and for the text of an error.
  * The library's only global state is its thread pool and the choice of an instruction set.
  *
  * Training: a plan with RNB_PLAN_TRAINING; rnb_forward with a tape, then rnb_backward with that tape, any
@@ -23,8 +24,9 @@
  * plans of one spec, whatever their T and N. What a training plan packs serves the others of its spec too,
  * not the other way round.
  *
- * Results are the same bits for any number of threads and for any company that a row has in the batch, on one
- * instruction set. NaN and infinity go where IEEE 754 sends them; denormal numbers count as zero, for their slow
+ * Results are the same bits for any number of threads, on one instruction set; those of a row, which the sums of
+ * weight gradients are not, also for any company that it has in the batch (but what is added to a dx of two
+ * directions, whose order depends on N). NaN and infinity go where IEEE 754 sends them; denormal numbers count as zero, for their slow
  * arithmetic, and only during a call: each thread's floating point mode is then what it was.
  *
  * ABI: `struct_size` is the first field of every struct and must be set to sizeof(that struct) by the caller.
@@ -131,8 +133,8 @@ typedef enum rnb_plan_flag {
    * leaky_relu and elu with alpha > 0, scaled_tanh with alpha != 0. */
   RNB_PLAN_TRAINING = 1,
   /* With TRAINING: the tape keeps no gates, of the states only those at the start of each stretch of steps, and
-   * of a bidirectional stack also each lower layer's output; backward runs every stretch forward once more. The
-   * gradients are the same bits. */
+   * of a bidirectional stack also each lower layer's output (merged: each direction's); backward runs every
+   * stretch forward once more. The gradients are the same bits. */
   RNB_PLAN_RECOMPUTE = 2
 } rnb_plan_flag;
 
@@ -172,7 +174,7 @@ typedef struct rnb_spec {
  * before the next begins: V = L layers keep states and Z = R rows of an inner layer's output are there at a time;
  * of a bidirectional one, V = 1 and Z = T N. Y is the width of a layer's output; B = 0, 1, 2 for L = 1, 2, more.
  *   packed    = e * sum over l, d of H' (S + G (I_l + H))
- *   workspace = e D (96 + N) S H' + e D V N K (H' + 64/e) + e B Z Y' + 16 N
+ *   workspace = e D (96 + N) S H' + e D V N K (H' + 64/e) + e B Z Y' + 16 N, this term rounded up to 64 bytes
  *
  * A training plan's, with A the larger of I and (L > 1) Y, R' = R rounded up to a multiple of 16, plus 16; C = 1
  * for LSTM, else 0; M = 1 for merge sum, mul, ave, else 0; every term rounded up to a multiple of 64 bytes:

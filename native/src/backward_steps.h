@@ -95,9 +95,8 @@ class BackwardSteps {
   Steps<T> kept_steps(const Stretch& stretch) const {
     const int64_t pre_row = spec_.slots() * kPanel<T>, index = call_.index(layer_, d_);
     const bool lstm = spec_.cell == RNB_CELL_LSTM;
-    Steps<T> s{plan_,  group_,        layer_, d_, call_.packed(),       nullptr,
-               0,      call_.offsets, 0,      0,  {state(0), state(1)}, state(2),
-               nullptr};
+    Steps<T> s{plan_, group_, layer_, d_, call_.packed(), {state(0), state(1)}, state(2)};
+    s.offsets = call_.offsets;
     if (recomputes()) {
       s.pre = call_.of_layer(layer_, d_, &BackwardLayout::Layer::gates);
       s.unit_stride = plan_.stretch_steps * plan_.N * pre_row;
@@ -141,7 +140,7 @@ class BackwardSteps {
     g.unit_stride = kept.unit_stride;
     g.c = kept.c_row(s, 0);
     g.c_previous = kept.c_row(s - 1, 0);
-    g.c_stride = g.c_previous_stride = call_.hidden;
+    g.c_stride = call_.hidden;
     g.h = kept.h[0];
     g.dh = dh_;
     g.dc = g.d_reset_h = dc_;

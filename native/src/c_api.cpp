@@ -110,11 +110,25 @@ void check_training(const rnb_plan& plan, const rnb_forward_args& a) {
   require(a.dropout >= 0 && a.dropout <= 1, "dropout is ", a.dropout, "; accepted are 0 to 1");
 }
 
+void check_threads(int32_t n) {
+  require(n >= 0 && n <= rnb::kMaxThreads, "num_threads is ", n, "; accepted are 1 to ", rnb::kMaxThreads,
+          ", or 0 for the default");
+}
+
+// What is written has a place of its own for every step and sequence.
+void check_apart(const rnb_plan& plan, const char* name, const void* data, int64_t stride_t,
+                 int64_t stride_n) {
+  require(!data || ((stride_t != 0 || plan.T == 1) && (stride_n != 0 || plan.N == 1)), name, "_stride_t and ",
+          name, "_stride_n are ", stride_t, " and ", stride_n,
+          "; a stride of 0 writes several rows to one place");
+}
+
 void check_forward(const rnb_plan& plan, const rnb_forward_args& a) {
   check_aligned("packed", a.packed);
   check_aligned("workspace", a.workspace);
   require(a.x != nullptr, "x is NULL");
-  require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
+  check_apart(plan, "y", a.y, a.y_stride_t, a.y_stride_n);
+  check_threads(a.num_threads);
   require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.cn),
           "c0 and cn are for an LSTM only; they must be NULL");
   if (a.tape) check_training(plan, a);
@@ -126,7 +140,8 @@ void check_backward(const rnb_plan& plan, const rnb_backward_args& a) {
   check_aligned("tape", a.tape);
   require(a.x != nullptr, "x is NULL");
   require(a.y || !plan.spec.concatenates(), "y is NULL; backward reads the forward's y");
-  require(a.num_threads >= 0, "num_threads is ", a.num_threads, "; accepted are 0 (the default) and more");
+  check_apart(plan, "dx", a.dx, a.dx_stride_t, a.dx_stride_n);
+  check_threads(a.num_threads);
   require(plan.spec.cell == RNB_CELL_LSTM || (!a.c0 && !a.dcn && !a.dc0),
           "c0, dcn and dc0 are for an LSTM only; they must be NULL");
 }
@@ -151,8 +166,8 @@ rnb_status rnb_plan_create(const rnb_spec* spec, int64_t T, int64_t N, uint32_t 
     require(plan != nullptr, "plan is NULL");
     require(flags <= (RNB_PLAN_TRAINING | RNB_PLAN_RECOMPUTE) && flags != RNB_PLAN_RECOMPUTE, "flags is ",
             flags, "; accepted are 0, 1 (training) and 3 (training that recomputes)");
-    rnb::
-        get_num_threads();  // a default that is none is said now, not at the first call large enough to share
+    // A default that is none is said now, not at the first call large enough to share.
+    rnb::get_num_threads();
     *plan = new rnb_plan(rnb::Spec(given), T, N, flags, rnb::active_kernels());
   });
 }

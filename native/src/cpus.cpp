@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -79,8 +80,11 @@ int32_t cgroup_cpus(const std::string& root) {
 }
 
 int32_t available_cpus() {
-  static const int32_t share = cgroup_cpus("");  // files: not at every call
-  return std::min(allowed_cpus(), share);
+  // Files: not read at every call. Threads that come at once read them once each; nobody waits, also not after a
+  // fork.
+  static std::atomic<int32_t> known{0};
+  if (known.load() == 0) known.store(cgroup_cpus(""));
+  return std::min(allowed_cpus(), known.load());
 }
 
 }  // namespace rnb

@@ -109,20 +109,8 @@ class Forward {
     const int64_t all = plan_.N * plan_.state_stride, pre_row = spec_.slots() * kPanel<T>;
     T* state = at(layout_.state[d]) + layer % plan_.block_layers * spec_.state_rows() * all +
                group.start() * plan_.state_stride;
-    Steps<T> s{plan_,
-               group,
-               layer,
-               d,
-               static_cast<const T*>(args_.packed),
-               nullptr,
-               0,
-               nullptr,
-               0,
-               0,
-               {state, state + all},
-               nullptr,
-               nullptr};
-    if (spec_.state_rows() == 3) s.third = state + 2 * all;
+    T* third = spec_.state_rows() == 3 ? state + 2 * all : nullptr;
+    Steps<T> s{plan_, group, layer, d, static_cast<const T*>(args_.packed), {state, state + all}, third};
     if (args_.tape && keeps_gates_) {
       const int64_t index = layer * spec_.directions() + d;
       s.pre = kept(tape_.gates + index * tape_.gates_each);

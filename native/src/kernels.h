@@ -76,8 +76,7 @@ struct GradientArgs {
   int64_t unit_stride;
   const T* c;  // LSTM: rows c_stride apart
   int64_t c_stride;
-  const T* c_previous;
-  int64_t c_previous_stride;
+  const T* c_previous;  // the same
   const T* h;    // rows `stride` apart, as are those of dh, dc and d_reset_h: GRU h of the step before, RNN h
   T* dh;         // in and out
   T* dc;         // LSTM, in and out

@@ -72,11 +72,11 @@ void pack_transposed(const Spec& s, const T* weight, int64_t K, std::string_view
 template <class T>
 void pack_typed(const rnb_plan& plan, const void* const* arrays, T* packed) {
   const Spec& s = plan.spec;
-  const int biases = s.bias == RNB_BIAS_NONE ? 0 : s.bias == RNB_BIAS_SINGLE ? 1 : 2;
+  const int each = s.arrays_per_direction();
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
-    for (int64_t d = 0; d < s.directions(); ++d, arrays += 2 + biases) {
+    for (int64_t d = 0; d < s.directions(); ++d, arrays += each) {
       const PackedLayer at = packed_layer(s, layer, d);
-      const auto array = [&](int i) { return static_cast<const T*>(i < 2 + biases ? arrays[i] : nullptr); };
+      const auto array = [&](int i) { return static_cast<const T*>(i < each ? arrays[i] : nullptr); };
       pack_matrix(s, array(0), s.layer_input_size(layer), input_panels(s.cell), packed + at.weight_ih);
       pack_matrix(s, array(1), s.hidden_size, hidden_panels(s.cell), packed + at.weight_hh);
       pack_bias(s, array(2), array(3), packed + at.bias);

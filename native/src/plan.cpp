@@ -31,14 +31,6 @@ int64_t packed_transposed_size(const Spec& s) {
   return (elements * s.element_size()).value();
 }
 
-int64_t workspace_size(const rnb_plan& p) {
-  const Spec& s = p.spec;
-  const Bytes pre = (Bytes(p.N) + kChunkRows) * s.slots() * s.padded(s.hidden_size) * s.directions();
-  const Bytes state = Bytes(p.N) * s.state_rows() * p.state_stride * s.directions() * p.block_layers;
-  const Bytes inner = Bytes(p.block_steps) * p.N * p.inner_width * p.inner_count;
-  return ((pre + state + inner) * s.element_size() + Bytes(p.N) * int64_t(sizeof(Row))).value();
-}
-
 constexpr int64_t kLargest = int64_t(1) << 48;
 
 }  // namespace
@@ -67,16 +59,17 @@ PackedTransposed packed_transposed(const Spec& s, int64_t layer, int64_t directi
 
 WorkspaceLayout workspace_layout(const rnb_plan& p) {
   const Spec& s = p.spec;
-  const int64_t e = s.element_size(), D = s.directions();
-  const int64_t pre = (kChunkRows + p.N) * s.slots() * s.padded(s.hidden_size) * e;
-  const int64_t state = p.block_layers * p.N * s.state_rows() * p.state_stride * e;
-  const int64_t inner = p.block_steps * p.N * p.inner_width * e;
-  WorkspaceLayout w;
-  w.pre[0] = 0, w.pre[1] = pre;
-  w.state[0] = D * pre, w.state[1] = w.state[0] + state;
-  w.inner[0] = D * (pre + state), w.inner[1] = w.inner[0] + inner;
-  w.rows = w.inner[0] + p.inner_count * inner;
-  w.training = w.rows + p.N * int64_t(sizeof(Row));
+  const Bytes e = s.element_size();
+  const Bytes pre = (Bytes(p.N) + kChunkRows) * s.slots() * s.padded(s.hidden_size) * e;
+  const Bytes state = Bytes(p.N) * s.state_rows() * p.state_stride * p.block_layers * e;
+  const Bytes inner = Bytes(p.block_steps) * p.N * p.inner_width * e;
+  WorkspaceLayout w{};
+  Arena arena;
+  for (int64_t d = 0; d < s.directions(); ++d) w.pre[d] = arena.take(pre);
+  for (int64_t d = 0; d < s.directions(); ++d) w.state[d] = arena.take(state);
+  for (int64_t i = 0; i < p.inner_count; ++i) w.inner[i] = arena.take(inner);
+  w.rows = arena.take(Bytes(p.N) * int64_t(sizeof(Row)));
+  w.nbytes = arena.nbytes();
   return w;
 }
 
@@ -106,11 +99,11 @@ rnb_plan::rnb_plan(const rnb::Spec& spec_, int64_t T_, int64_t N_, uint32_t flag
   block_layers = spec.directions() == 1 ? spec.num_layers : 1;
   block_steps = spec.directions() == 1 ? stretch_steps : T;
   packed_nbytes = rnb::packed_size(spec);
-  workspace_nbytes = rnb::workspace_size(*this);
+  workspace_nbytes = rnb::workspace_layout(*this).nbytes;
   tape_nbytes = 0;
   if (!training) return;
   rnb::check_trainable(spec);
   packed_nbytes = (rnb::Bytes(packed_nbytes) + rnb::packed_transposed_size(spec)).value();
-  workspace_nbytes = std::max(rnb::training_forward_size(*this), rnb::backward_layout(*this).nbytes);
+  workspace_nbytes = std::max(rnb::training_forward_layout(*this).nbytes, rnb::backward_layout(*this).nbytes);
   tape_nbytes = rnb::tape_layout(*this).nbytes;
 }

@@ -69,7 +69,7 @@ struct WorkspaceLayout {
   int64_t state[2];
   int64_t inner[2];
   int64_t rows;
-  int64_t training;  // what training_forward_size adds
+  int64_t nbytes;
 };
 WorkspaceLayout workspace_layout(const rnb_plan& plan);
 

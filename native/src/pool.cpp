@@ -118,6 +118,7 @@ class Pool {
  private:
   int available(int wanted) {
     try {
+      workers_.reserve(size_t(wanted));  // a worker that runs is never lost to want of memory
       while (int(workers_.size()) < wanted - 1)
         workers_.push_back(std::make_unique<Worker>(int(workers_.size()) + 1, &done_));
     } catch (const std::system_error&) {  // no more threads to be had: do with those that there are
@@ -150,8 +151,6 @@ Pool& get_pool() {
 }
 
 std::atomic<int32_t> num_threads{0};
-
-constexpr int32_t kMaxThreads = 1024;
 
 int32_t parse_num_threads(const std::string& text) {
   int32_t n = 0;

@@ -34,6 +34,8 @@ void run_team(int wanted, const Work& work) {
       const_cast<Work*>(&work));
 }
 
+constexpr int32_t kMaxThreads = 1024;
+
 // 0 sets the default. Throws Error for a count out of range.
 void set_num_threads(int32_t n);
 // Throws Error (RNB_BAD_ENVIRONMENT) if the default holds and RNNBRIDGE_NUM_THREADS is no number of threads.

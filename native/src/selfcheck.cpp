@@ -83,10 +83,10 @@ struct Problem {
                         kStride,        kStride,       true,        rows,     kHidden,
                         weights.data(), pre.data(),    unit_stride, kUnits,   activations};
     const int64_t gradient_stride = which.slots * kUnits * kPanel<T>;
-    const GradientArgs<T> g{
-        pre.data(),      unit_stride,   c.data(),         kStride, h.data(),       kStride, h_next.data(),
-        dh.data(),       dc.data(),     dc.data(),        kStride, reset_h.data(), kStride, gradients.data(),
-        gradient_stride, panels.data(), rows * kPanel<T>, rows,    kHidden,        kUnits,  activations};
+    const GradientArgs<T> g{pre.data(),       unit_stride, c.data(),         kStride,         h.data(),
+                            h_next.data(),    dh.data(),   dc.data(),        dc.data(),       kStride,
+                            reset_h.data(),   kStride,     gradients.data(), gradient_stride, panels.data(),
+                            rows * kPanel<T>, rows,        kHidden,          kUnits,          activations};
     step_and_slopes(k, which.kind, s, g);
     k.product({gradients.data(), gradient_stride, rows, kHidden, weights.data(), kHidden * kPanel<T>,
                dh.data(), kPanel<T>, kStride, kUnits});

@@ -16,18 +16,18 @@ struct Steps {
   int64_t layer;
   int64_t d;
   const T* packed;
+  T* h[2];   // [row][state_stride]; step s reads h[s % 2] and writes the other
+  T* third;  // the same: r * h; or LSTM: c, rows H' apart
 
   // [u][place][slot][j]. Places are those of the tape, less first_place, if there are offsets (training.h)
   // and the gates are to be kept; else the group's own rows of the chunk, step after step.
-  T* pre;
-  int64_t unit_stride;
-  const int64_t* offsets;
-  int64_t first_place;
+  T* pre = nullptr;
+  int64_t unit_stride = 0;
+  const int64_t* offsets = nullptr;
+  int64_t first_place = 0;
 
-  int64_t start;  // the step before which h and c are the states in h[start % 2] and `third`
-  T* h[2];        // [row][state_stride]; step s reads h[s % 2] and writes the other
-  T* third;       // the same: r * h; or LSTM: c, rows H' apart
-  T* c_by_place;  // LSTM, where gates are kept: c of every step; else NULL, and c is updated in `third`
+  int64_t start = 0;        // the step before which h and c are the states in h[start % 2] and `third`
+  T* c_by_place = nullptr;  // LSTM, where gates are kept: c of every step; else NULL: c is updated in `third`
 
   // Runs steps [begin, end), of whose first `active` rows are in. before(step, active) and after(step,
   // active) are called around each. Returns how many rows are in at `end`.
@@ -45,8 +45,10 @@ struct Steps {
     return group.active(end, active);
   }
 
-  // Of the group's first row in step s.
-  const T* gates(int64_t s) const { return pre + place(s, 0) * plan.spec.slots() * kPanel<T>; }
+  // Of the group's first row in step s; NULL where none are kept, as in an RNN, whose h says all.
+  const T* gates(int64_t s) const {
+    return pre ? pre + place(s, 0) * plan.spec.slots() * kPanel<T> : nullptr;
+  }
 
   // LSTM: c of row r after step s. Without c_by_place it is the latest one.
   const T* c_row(int64_t s, int64_t r) const {

@@ -70,7 +70,7 @@ TrainingForwardLayout training_forward_layout(const rnb_plan& p) {
   const Bytes dropped = (Bytes(kChunkRows) + p.N) * p.inner_width * s.element_size();
   TrainingForwardLayout t{};
   Arena arena;
-  arena.take(workspace_layout(p).training);
+  arena.take(workspace_layout(p).nbytes);
   t.offsets = arena.take((Bytes(p.T) + 1) * 8);
   for (int64_t d = 0; d < s.directions(); ++d)
     t.dropped[d] = arena.take(s.num_layers > 1 ? dropped : Bytes(0));

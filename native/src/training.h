@@ -25,14 +25,13 @@ TapeLayout tape_layout(const rnb_plan& plan);
 // Whether each direction's h is kept apart from the layer's output.
 inline bool keeps_hidden(const Spec& s) { return !s.concatenates(); }
 
-// What a training forward adds to the workspace of workspace_layout, from its `training` on.
+// What a training forward adds to the workspace of workspace_layout, behind it.
 struct TrainingForwardLayout {
   int64_t offsets;     // int64_t [T + 1]: the first place of a step
   int64_t dropped[2];  // per direction [96 + N][Y']
   int64_t nbytes;      // of the whole workspace
 };
 TrainingForwardLayout training_forward_layout(const rnb_plan& plan);
-inline int64_t training_forward_size(const rnb_plan& plan) { return training_forward_layout(plan).nbytes; }
 
 struct BackwardLayout {
   // What every layer of a block has of its own, from `start` on and `each` bytes apart.

@@ -181,7 +181,7 @@ class WeightSums {
     call_.kernels.product(p);
   }
 
-  // Two directions meet in one dx: whichever stretch comes first, in the order of run(), writes.
+  // Two directions meet in one dx: whichever stretch comes first, from the last one back, writes.
   bool writes_first(int64_t s, int64_t length) const {
     if (layer_ == 0 && (call_.args.accumulate & RNB_ACCUMULATE_INPUTS)) return false;
     if (spec_.directions() == 1) return true;

@@ -35,6 +35,6 @@ def call_threads(threads: int | None) -> int:
     """The engine's spelling of `threads=`: 0 for None.
 
     Raises:
-        ArgumentError: it is neither None nor a whole number of at least 1.
+        ArgumentError: it is neither None nor a whole number of 1 to 1024.
     """
-    return 0 if threads is None else whole("threads", threads, least=1, most=2**31 - 1)
+    return 0 if threads is None else whole("threads", threads, least=1, most=1024)

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.ma import MaskedArray  # np.ma is imported when first touched: not inside a call, where a fork may meet it
 from numpy.typing import NDArray
 
 from rnnbridge.engine.arguments import has_plain_rows, refuse
@@ -24,7 +25,7 @@ def array_of(name: str, value: Any) -> Any:
         ArgumentError: it offers its memory and does not give it: on another device, part of a graph of gradients; or it
             hides some of it, as a masked array does.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, MaskedArray):
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; give its .data, and steps by mask=")
     if isinstance(value, np.ndarray) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
         return value

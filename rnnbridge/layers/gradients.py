@@ -31,6 +31,10 @@ class Gradients:
     state: Any = None
     weights: Mapping[str, Array] = field(default_factory=dict)
 
+    def given(self) -> bool:
+        """Whether there is an array."""
+        return self.x is not None or self.state is not None or bool(self.weights)
+
 
 def read_want(want: Iterable[str] | str, spec: RNNSpec) -> tuple[bool, bool, list[str]]:
     """Whether x, whether the state, and which weights: from "x", "state", "weights" and names of weights.
@@ -45,6 +49,31 @@ def read_want(want: Iterable[str] | str, spec: RNNSpec) -> tuple[bool, bool, lis
     if unknown := [word for word in words if word not in (*ALL, *names)]:
         raise ArgumentError(f"want has {', '.join(map(repr, unknown))}; it is any of {known} and of the weights' names")
     return "x" in words, "state" in words, [name for name in names if "weights" in words or name in words]
+
+
+def check_into(into: Gradients, spec: RNNSpec) -> None:
+    """
+    Raises:
+        ArgumentError: the arrays of weights are not by name, or have the name of none.
+    """
+    names = spec.weight_shapes()
+    if not isinstance(into.weights, Mapping):
+        raise ArgumentError(f"into's weights is a {type(into.weights).__name__}; it is a mapping of names to arrays")
+    if unknown := [name for name in into.weights if name not in names]:
+        raise ArgumentError(f"into has {', '.join(map(repr, unknown))}; the weights are {', '.join(names)}")
+
+
+def check_apart(written: Mapping[str, Array | None], read: Mapping[str, Array | None]) -> None:
+    """
+    Raises:
+        ArgumentError: an array that is written to shares memory with another one, or with one that is read.
+    """
+    outputs = [(name, array) for name, array in written.items() if array is not None]
+    for place, (name, array) in enumerate(outputs):
+        others = outputs[:place] + [(other, given) for other, given in read.items() if given is not None]
+        for other, given in others:
+            if np.may_share_memory(array, given) and np.shares_memory(array, given):
+                raise ArgumentError(f"into's {name} shares memory with {other}; it is written while that is in use")
 
 
 def target(name: str, given: Any, shape: Shape, dtype: np.dtype[Any], accumulate: bool) -> Array:

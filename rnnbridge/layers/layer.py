@@ -112,7 +112,8 @@ class Layer:
                 as Keras has it without `zero_output_for_mask` (one direction only).
             training: keep a tape for `backward`, and drop features between layers.
             recompute: with training, a tape of the states at a few steps alone (and of inner outputs, if
-                bidirectional); backward runs forward once more.
+                bidirectional); backward runs forward once more. It saves memory where T * N is some thousands, and
+                costs some below: its workspace holds what about 512 rows of steps need.
             threads: at most so many; None is `get_num_threads()`. The bits do not depend on it.
 
         Returns:
@@ -156,10 +157,11 @@ class Layer:
 
         Args:
             tape: of this layer, whose weights are still those of that forward.
-            dy: in the form of y; not read past a length. None is zeros.
+            dy: in the form and dtype of y; not read past a length. None is zeros.
             dstate: in the form of the state; None, for one of a pair too, is zeros.
             want: what to compute: any of "x", "state", "weights" and of the weights' names.
-            into: arrays to write to instead of new ones, each None or left out where there is none.
+            into: arrays to write to instead of new ones, each None or left out where there is none; those that are not
+                asked for stay as they are. None may share memory with another, or with what is read.
             accumulate: add to the arrays of `into`.
             threads: at most so many; None is `get_num_threads()`. The bits do not depend on it.
 

@@ -6,6 +6,7 @@ Knows plans, no sequences.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,10 @@ class InPlace(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         return repr(self._arrays)
+
+
+# Of all layers: next() is atomic, so that no two packings share a number.
+_GENERATIONS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -109,4 +114,4 @@ class Parameters:
             return before
         plan = self._training_plan = self._training_plan or Plan(self.spec, T=1, N=1, training=True, dtype=self.dtype)
         arrays = {name: array.copy() for name, array in self.arrays.items()}
-        return Packing(arrays, plan.pack(arrays), before.generation + 1 if before else 1)
+        return Packing(arrays, plan.pack(arrays), next(_GENERATIONS))

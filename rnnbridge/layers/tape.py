@@ -46,6 +46,9 @@ class Tape:
             array.flags.writeable = False
         weakref.finalize(self, _unlock, arrays).atexit = False
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a tape belongs to one forward, and is neither copied nor pickled: run the forward again")
+
     def __repr__(self) -> str:
         return f"<Tape T={self.plan.T} N={self.plan.N} {self.plan.dtype}, {self.nbytes} bytes>"
 

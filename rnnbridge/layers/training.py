@@ -11,7 +11,7 @@ from rnnbridge.engine import Accumulate, Dropout, borrowed
 from rnnbridge.engine.arguments import check_is, refuse
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.arguments import read_state
-from rnnbridge.layers.gradients import Gradients, read_want, target
+from rnnbridge.layers.gradients import Gradients, check_apart, check_into, read_want, target
 from rnnbridge.layers.tape import Tape
 
 Array = NDArray[Any]
@@ -51,12 +51,17 @@ def run_backward(
         raise ArgumentError("accumulate=True adds to the arrays of into=; give it the gradients to add to")
     plan, form, into = tape.plan, tape.form, into or Gradients()
     want_x, want_state, names = read_want(want, plan.spec)
+    check_into(into, plan.spec)
     dhn, dcn = read_state(dstate, plan.spec, plan.N, plan.dtype, form.batched, "gradient of the state")
     shapes = plan.spec.weight_shapes()
     weights = {name: target(name, into.weights.get(name), shapes[name], plan.dtype, accumulate) for name in names}
     dx = _target_of_x(tape, into.x, accumulate) if want_x else None
     states = _targets_of_states(tape, into.state, accumulate) if want_state else ()
     packed, generation = tape.parameters.trained()
+    entered = form.enter_gradient(dy)
+    if into.given():
+        read = {**tape.arrays, "dy": entered, "dhn": dhn, "dcn": dcn, **tape.parameters.arrays}
+        check_apart({**weights, "x": dx, **dict(zip(("state", "state c"), states, strict=False))}, read)
     with borrowed(plan.workspace_nbytes) as (workspace,):
         plan.backward(
             **tape.arrays,
@@ -64,7 +69,7 @@ def run_backward(
             workspace=workspace,
             tape=tape.block,
             generation=generation,
-            dy=form.enter_gradient(dy),
+            dy=entered,
             dhn=dhn,
             dcn=dcn,
             dx=dx,

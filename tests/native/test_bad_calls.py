@@ -108,7 +108,8 @@ BOTH: dict[str, tuple[Change, str]] = {
     "tape off": (off("tape"), "tape is not aligned to 64"),
     "no x": (to(x=None), "x is NULL"),
     "no y": (to(y=None), "y is NULL; "),
-    "threads": (to(num_threads=-1), "num_threads is -1; accepted are 0"),
+    "threads": (to(num_threads=-1), "num_threads is -1; accepted are 1 to 1024"),
+    "threads beyond all": (to(num_threads=1025), "num_threads is 1025; accepted are 1 to 1024"),
     "fewest threads": (to(num_threads=-(2**31)), "num_threads is -2147483648"),
 }
 FORWARD: dict[str, tuple[Change, str]] = {
@@ -120,6 +121,8 @@ FORWARD: dict[str, tuple[Change, str]] = {
     "beyond int32": (lengths(of=[2**32 + 1, 1, 1]), r"lengths\[0\] is 4294967297"),
     "int32 beyond T": (lengths(of=[1, 2, T + 1], dtype=np.int32), rf"lengths\[2\] is {T + 1}"),
     "int32 read as int64": (lengths(of=[1, 1, 1, 1, 1, 1], dtype=np.int32, itemsize=8), r"lengths\[0\] is 4294967297"),
+    "y's steps in one place": (to(y_stride_t=0), "y_stride_t and y_stride_n are 0 and .*; a stride of 0 writes"),
+    "y's rows in one place": (to(y_stride_n=0), "a stride of 0 writes several rows to one place"),
     "h in place": (to(hn=1, h0=1), "hn is h0 or cn is c0; with a tape"),
     "c in place": (to(cn=1, c0=1), "hn is h0 or cn is c0; with a tape"),
     **{f"dropout {p}": (to(dropout=p), f"dropout is {p}; accepted are 0 to 1") for p in (-0.5, 1.5, NAN)},
@@ -127,6 +130,8 @@ FORWARD: dict[str, tuple[Change, str]] = {
 BACKWARD: dict[str, tuple[Change, str]] = {
     "no tape": (to(tape=None), "tape is NULL"),
     "no tape but x": (lambda args: to(tape=args.workspace)(args), "tape holds no tape"),
+    "dx's steps in one place": (to(dx_stride_t=0), "dx_stride_t and dx_stride_n are 0 and .*; a stride of 0 writes"),
+    "dx's rows in one place": (to(dx_stride_n=0), "a stride of 0 writes several rows to one place"),
     "generation": (to(weights_generation=1), "the weights were replaced, run the forward again"),
     "too few gradients": (to(dweights_count=15), "dweights_count is 15; this spec has 16 arrays"),
     "no count": (to(dweights_count=0), "dweights_count is 0"),

@@ -9,8 +9,8 @@ namespace RNB_ISA {
 
 constexpr int kPanelSteps = int(kPanelBytes) / RNB_VECTOR_BYTES;
 
-// Calls body(row, u, j, gates of the row at j, write), with u * kPanel + j a vector of units and write(slot,
-// gradient) what stores a gradient in both layouts. Zeros go to the units that are only padding, so that
+// Calls body(row, unit, where the row's gates of these units are, write), with write(slot, gradient) what stores
+// a gradient in both layouts. Zeros go to the units that are only padding, so that
 // whatever their arithmetic gave meets no weight.
 template <class T, int kSlots, class Body>
 RNB_INLINE void each_vector(const GradientArgs<T>& g, const Body& body) {
@@ -21,13 +21,13 @@ RNB_INLINE void each_vector(const GradientArgs<T>& g, const Body& body) {
       for (int i = 0; i < kLanes<T>; ++i)
         valid[step][i] = u * kPanel<T> + step * kLanes<T> + i < g.hidden_size ? -1 : 0;
     for (int64_t row = 0; row < g.rows; ++row) {
-      const T* gates = g.gates + u * g.unit_stride + row * kSlots * kPanel<T>;
+      const int64_t gates_at = u * g.unit_stride + row * kSlots * kPanel<T>;
       T* gradients = g.gradients + row * g.gradient_stride + u * kPanel<T>;
       T* panels = g.panels + u * kSlots * g.panel_stride + row * kPanel<T>;
       RNB_UNROLL(4)
       for (int step = 0; step < kPanelSteps; ++step) {
         const int j = step * kLanes<T>;
-        body(row, u * kPanel<T> + j, gates + j, [&](int slot, Vec<T> gradient) {
+        body(row, u * kPanel<T> + j, gates_at + j, [&](int slot, Vec<T> gradient) {
           const Vec<T> masked = (Vec<T>)((Int<T>)gradient & valid[step]);
           store(gradients + slot * padded + j, masked);
           store(panels + slot * g.panel_stride + j, masked);
@@ -44,14 +44,15 @@ RNB_INLINE Vec<T> gate(const T* gates, int slot) {
 
 template <class T, class F, class G, class Hidden>
 RNB_NOINLINE void lstm_slopes(const GradientArgs<T>& g, F f, G c_in, Hidden hidden) {
-  each_vector<T, 4>(g, [&](int64_t row, int64_t unit, const T* gates, const auto& write) {
+  each_vector<T, 4>(g, [&](int64_t row, int64_t unit, int64_t gates_at, const auto& write) {
+    const T* gates = g.gates + gates_at;
     const int64_t at = row * g.stride + unit;
     const Vec<T> input = gate(gates, 0), forget = gate(gates, 1), candidate = gate(gates, 2),
                  output = gate(gates, 3);
     const Vec<T> squashed = hidden.template apply<T>(load(g.c + row * g.c_stride + unit));
     const Vec<T> dh = load(g.dh + at);
     const Vec<T> dc = load(g.dc + at) + dh * output * hidden.template slope<T>(squashed);
-    const Vec<T> previous = load(g.c_previous + row * g.c_previous_stride + unit);
+    const Vec<T> previous = load(g.c_previous + row * g.c_stride + unit);
     write(0, dc * candidate * f.template slope<T>(input));
     write(1, dc * previous * f.template slope<T>(forget));
     write(2, dc * input * c_in.template slope<T>(candidate));
@@ -63,7 +64,8 @@ RNB_NOINLINE void lstm_slopes(const GradientArgs<T>& g, F f, G c_in, Hidden hidd
 
 template <class T, class F, class G>
 RNB_NOINLINE void gru_after_slopes(const GradientArgs<T>& g, F f, G candidate) {
-  each_vector<T, 4>(g, [&](int64_t row, int64_t unit, const T* gates, const auto& write) {
+  each_vector<T, 4>(g, [&](int64_t row, int64_t unit, int64_t gates_at, const auto& write) {
+    const T* gates = g.gates + gates_at;
     const int64_t at = row * g.stride + unit;
     const Vec<T> n = gate(gates, 0), r = gate(gates, 1), z = gate(gates, 2), q = gate(gates, 3);
     const Vec<T> dh = load(g.dh + at);
@@ -78,7 +80,8 @@ RNB_NOINLINE void gru_after_slopes(const GradientArgs<T>& g, F f, G candidate) {
 
 template <class T, class F, class G>
 RNB_NOINLINE void gru_before_update_slopes(const GradientArgs<T>& g, F f, G candidate) {
-  each_vector<T, 3>(g, [&](int64_t row, int64_t unit, const T* gates, const auto& write) {
+  each_vector<T, 3>(g, [&](int64_t row, int64_t unit, int64_t gates_at, const auto& write) {
+    const T* gates = g.gates + gates_at;
     const int64_t at = row * g.stride + unit;
     const Vec<T> n = gate(gates, 0), r = gate(gates, 1), z = gate(gates, 2);
     const Vec<T> dh = load(g.dh + at), h = load(g.h + at);
@@ -92,7 +95,8 @@ RNB_NOINLINE void gru_before_update_slopes(const GradientArgs<T>& g, F f, G cand
 
 template <class T, class F>
 RNB_NOINLINE void gru_before_reset_slopes(const GradientArgs<T>& g, F f) {
-  each_vector<T, 3>(g, [&](int64_t row, int64_t unit, const T* gates, const auto& write) {
+  each_vector<T, 3>(g, [&](int64_t row, int64_t unit, int64_t gates_at, const auto& write) {
+    const T* gates = g.gates + gates_at;
     const int64_t at = row * g.stride + unit;
     const Vec<T> r = gate(gates, 1), d = load(g.d_reset_h + at);
     write(1, d * load(g.h + at) * f.template slope<T>(r));
@@ -103,7 +107,7 @@ RNB_NOINLINE void gru_before_reset_slopes(const GradientArgs<T>& g, F f) {
 // Its only gate is h itself, so that nothing else is kept.
 template <class T, class F>
 RNB_NOINLINE void rnn_slopes(const GradientArgs<T>& g, F f) {
-  each_vector<T, 1>(g, [&](int64_t row, int64_t unit, const T*, const auto& write) {
+  each_vector<T, 1>(g, [&](int64_t row, int64_t unit, int64_t, const auto& write) {
     const int64_t at = row * g.stride + unit;
     write(0, load(g.dh + at) * f.template slope<T>(load(g.h + at)));
     store(g.dh + at, Vec<T>{});
