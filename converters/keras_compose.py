@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rnnbridge.converters.keras_blocks import Block, Found
+from rnnbridge.converters.keras_classes import OWN_ARRAYS
 from rnnbridge.converters.keras_hdf5 import LayeredFile, LayerGroup
 from rnnbridge.converters.keras_model import Layer, snake_case, unique
 from rnnbridge.converters.keras_v3 import OPTIMIZER, ClassedFile
@@ -24,21 +25,6 @@ CellArrays = Mapping[str, Array]
 """A cell's arrays by base name, in Keras's order: kernel, recurrent_kernel, bias."""
 Replacements = Sequence[tuple[Found, Sequence[CellArrays]]]
 
-# The layers whose arrays are all their own, in the order in which both containers have them, and what Keras calls them.
-_OWN_ARRAYS: dict[str, tuple[str, ...]] = {
-    "BatchNormalization": ("gamma", "beta", "moving_mean", "moving_variance"),
-    "Conv1D": ("kernel", "bias"),
-    "Conv2D": ("kernel", "bias"),
-    "Conv3D": ("kernel", "bias"),
-    "Dense": ("kernel", "bias"),
-    "DepthwiseConv1D": ("depthwise_kernel", "bias"),
-    "DepthwiseConv2D": ("depthwise_kernel", "bias"),
-    "Embedding": ("embeddings",),
-    "LayerNormalization": ("gamma", "beta"),
-    "PReLU": ("alpha",),
-    "SeparableConv1D": ("depthwise_kernel", "pointwise_kernel", "bias"),
-    "SeparableConv2D": ("depthwise_kernel", "pointwise_kernel", "bias"),
-}
 _NOT_TRAINED = ("/moving_mean:0", "/moving_variance:0")
 
 
@@ -70,8 +56,13 @@ def classed_again(file: ClassedFile, new: Replacements) -> Group:
     return root
 
 
-def classed_from_layered(file: LayeredFile, model: Sequence[Layer], new: Replacements) -> Group:
+def classed_from_layered(
+    file: LayeredFile, model: Sequence[Layer], new: Replacements, known: Group | None = None
+) -> Group:
     """A tree of groups named by class, by the config of the model.
+
+    Args:
+        known: such a tree of this model, from which layers are taken whose places are not known here.
 
     Raises:
         Incompatible: layers whose arrays have no known place in such a file.
@@ -85,7 +76,7 @@ def classed_from_layered(file: LayeredFile, model: Sequence[Layer], new: Replace
         number = stored.get(layer.name)
         weights = file.layers[number].weights if number is not None else ()
         rest = [pair for k, pair in enumerate(weights) if (number, k) not in taken]
-        problems += list(_place_layer(root, layer, rest, cells))
+        problems += list(_place_layer(root, layer, rest, cells, known or Group()))
     if problems:
         raise Incompatible("a .weights.h5 file cannot hold this model", problems)
     return root
@@ -153,7 +144,11 @@ def _put_all(root: Group, place: str, arrays: Sequence[Array]) -> None:
 
 
 def _place_layer(
-    root: Group, layer: Layer, rest: list[tuple[str, Array]], cells: Mapping[str, Sequence[CellArrays]]
+    root: Group,
+    layer: Layer,
+    rest: list[tuple[str, Array]],
+    cells: Mapping[str, Sequence[CellArrays]],
+    known: Group,
 ) -> Iterator[str]:
     """Put a top-level layer and all in it in its places. Yields what has none."""
     leaves = []
@@ -164,7 +159,10 @@ def _place_layer(
         elif not one.children:
             leaves.append(one)
     for leaf, arrays in _shared_out(leaves, rest, alone=not layer.children):
-        if leaf is None or leaf.kind not in _OWN_ARRAYS:
+        if leaf is not None and leaf.kind not in OWN_ARRAYS and (group := known.group(leaf.place)) is not None:
+            root.make(leaf.place).groups.update(_copied(group).groups)
+            continue
+        if leaf is None or leaf.kind not in OWN_ARRAYS:
             what = f"{leaf.name!r} is a {leaf.kind}" if leaf else f"nobody's arrays among those of {layer.name!r}"
             yield f"layer {what}: where Keras 3 keeps these arrays is not known here; write an .h5 file instead"
             continue
@@ -182,10 +180,15 @@ def _shared_out(
     for name, array in weights:
         folders.setdefault(name.rpartition("/")[0], []).append(array)
     for folder, arrays in folders.items():
-        parts = folder.split("/")
-        owners = [leaf for leaf in leaves if set(leaf.name.split("/")) & set(parts)]
-        named = [leaf for leaf in owners if leaf.name.rpartition("/")[2] in parts] or owners
-        yield named[0] if len(named) == 1 else None, arrays
+        yield owner_of(folder, leaves), arrays
+
+
+def owner_of(folder: str, leaves: Sequence[Layer]) -> Layer | None:
+    """The layer among those of one group that the arrays in a folder belong to; None where the names do not say."""
+    parts = folder.split("/")
+    owners = [leaf for leaf in leaves if set(leaf.name.split("/")) & set(parts)]
+    named = [leaf for leaf in owners if leaf.name.rpartition("/")[2] in parts] or owners
+    return named[0] if len(named) == 1 else None
 
 
 def _leaf_weights(
@@ -210,7 +213,7 @@ def _leaf_weights(
 
 def _own_names(leaf: Layer) -> list[str]:
     left_out = {"gamma": leaf.config.get("scale") is False, "beta": leaf.config.get("center") is False}
-    return [name for name in _OWN_ARRAYS.get(leaf.kind, ()) if not left_out.get(name)]
+    return [name for name in OWN_ARRAYS.get(leaf.kind, ()) if not left_out.get(name)]
 
 
 def _kinds(leaf: Layer) -> list[str]:

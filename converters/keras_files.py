@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from rnnbridge.catalogue import Format, Settings
@@ -10,7 +11,7 @@ from rnnbridge.converters.keras_memory import Memory
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS
 from rnnbridge.converters.keras_source import contents, open_file, other_arrays
 from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS
-from rnnbridge.converters.keras_write import write, write_cudnn
+from rnnbridge.converters.keras_write import write, write_old
 from rnnbridge.errors import FormatError
 from rnnbridge.files.hdf5 import SIGNATURE
 from rnnbridge.files.zip import member_names
@@ -49,11 +50,24 @@ FORMATS = (
         framework="keras",
         suffixes=(".weights.h5", ".keras", ".hdf5", ".h5"),
         reads="HDF5 files of Keras 1, 2, tf.keras, tf_keras and 3, whole models or weights; .weights.h5; .keras",
-        writes="weights for model.load_weights: .weights.h5 for Keras 3, .h5 and .hdf5 for Keras 2, tf_keras and 3",
+        writes="whole models for Keras 3: .keras, .h5, .hdf5; weights for model.load_weights: .weights.h5 for Keras 3, "
+        ".h5 and .hdf5 for Keras 2 and tf_keras too",
         sniff=is_keras,
         read=read,
         write=write,
         rows=(*LAYER_ROWS[2], *LAYER_ROWS[3]),
+        judges=JUDGES,
+    ),
+    Format(
+        name="keras-2",
+        framework="keras",
+        suffixes=(),
+        reads="as keras",
+        writes="an .h5 file for Keras 2.3.1 and tf_keras: a whole model for load_model where the source is one",
+        sniff=lambda path, head: False,
+        read=read,
+        write=write_old,
+        rows=LAYER_ROWS[2],
         judges=JUDGES,
     ),
     Format(
@@ -64,7 +78,7 @@ FORMATS = (
         writes="an .h5 file of weights for CuDNNLSTM and CuDNNGRU, Keras 2's layers for GPUs",
         sniff=lambda path, head: False,
         read=read,
-        write=write_cudnn,
+        write=partial(write_old, cudnn=True),
         rows=CUDNN_ROWS,
         judges=JUDGES,
     ),

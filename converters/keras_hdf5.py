@@ -35,12 +35,13 @@ class LayerGroup:
 
 @dataclass(frozen=True)
 class LayeredFile:
-    """What such a file holds."""
+    """What such a file holds; `config` is the model's, as parsed, where there is one."""
 
     version: Version
     layers: tuple[LayerGroup, ...]
     model: list[Layer] | None
     found: list[Found]
+    config: Any = None
 
 
 def is_layered(root: Group) -> bool:
@@ -59,9 +60,10 @@ def read_layered(root: Group) -> LayeredFile:
     # Keras 1 wrote no version; what Keras 2 and later write has it on the group of the weights, or on the root.
     said = weights.attrs.get("keras_version", root.attrs.get("keras_version", "1"))
     version = Version(said.decode() if isinstance(said, bytes) else str(said))  # bytes in a tree that is to be written
-    model = _model(root)
+    config = _config(root)
+    model = layers_of(config) if config is not None else None
     found = _by_config(layers, model) if model is not None else _by_names(layers)
-    return LayeredFile(version, layers, model, found)
+    return LayeredFile(version, layers, model, found, config)
 
 
 def layered_tree(layers: Sequence[LayerGroup], version: Version) -> Group:
@@ -80,17 +82,18 @@ def layered_tree(layers: Sequence[LayerGroup], version: Version) -> Group:
     return root
 
 
-def _model(root: Group) -> list[Layer] | None:
+def _config(root: Group) -> Any:
     text = root.attrs.get("model_config")
     if text is None:
         return None
+    if isinstance(text, bytes):  # in a tree that is to be written
+        text = text.decode()
     if not isinstance(text, str):
         raise FormatError(f"its model_config is {text!r}, not a text")
     try:
-        config = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"its model_config cannot be read: {error}") from error
-    return layers_of(config)
 
 
 def _stored_layers(weights: Group) -> Iterator[LayerGroup]:

@@ -29,12 +29,13 @@ _OLD_CONTAINER = "_layer_checkpoint_dependencies"  # what TensorFlow 2.12 and 2.
 
 @dataclass(frozen=True)
 class ClassedFile:
-    """What such a file holds."""
+    """What such a file holds; `config` is the model's, as parsed, where there is one."""
 
     version: Version
     root: Group
     model: list[Layer] | None
     found: list[Found]
+    config: Any = None
 
 
 def read_archive(path: Path) -> ClassedFile:
@@ -47,8 +48,13 @@ def read_archive(path: Path) -> ClassedFile:
     metadata, config = _json(members, METADATA), _json(members, CONFIG)
     root = read_hdf5(members[WEIGHTS], f"{path}: {WEIGHTS}", skip=(OPTIMIZER,))
     version = Version(str(metadata.get("keras_version", "")))
+    return described(root, config, version)
+
+
+def described(root: Group, config: Any, version: Version) -> ClassedFile:
+    """A tree of groups named by class with the config of its model. Raises FormatError where they do not fit."""
     model = layers_of(config)
-    return ClassedFile(version, root, model, list(_by_config(root, model)))
+    return ClassedFile(version, root, model, list(_by_config(root, model)), config)
 
 
 def read_classed(root: Group) -> ClassedFile:

@@ -94,12 +94,33 @@ class WrittenLayer:
 
 
 @dataclass(frozen=True)
+class CarriedLayer:
+    """One layer of a model that was carried whole.
+
+    Args:
+        name: "outer/inner", of the layers on the way from the top.
+        kind, became: its class in the source and in the target.
+        changes: what was changed in it and on what evidence, one sentence each; none, it is kept as it was.
+    """
+
+    name: str
+    kind: str
+    became: str
+    changes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        renamed = f" -> {self.became}" if self.became != self.kind else ""
+        return f"{self.name} ({self.kind}{renamed}): {'; '.join(self.changes) or 'kept'}"
+
+
+@dataclass(frozen=True)
 class Written:
-    """What a writer did, and what it had to leave out."""
+    """What a writer did, and what it had to leave out; `model` is every layer of a model that it carried whole."""
 
     layers: tuple[WrittenLayer, ...]
     not_converted: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    model: tuple[CarriedLayer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.proof.tolerance import expectation, run_reference
+from tests.keras_models import allowed, answers, keras_named, opened
 from tests.samples import spec_of
 
 pytestmark = pytest.mark.network
@@ -125,6 +126,21 @@ def test_shakkala_gives_tf_keras_own_outputs(shakkala: Path, name: str) -> None:
         y = np.asarray(model.get_layer(layer)(x.transpose(1, 0, 2))).transpose(1, 0, 2)
         exact = run_reference(spec, weights.arrays, x)["y"]
         assert np.abs(y - exact).max() <= expectation(spec, weights.arrays, x).tolerance["y"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simple_model", "middle_model", "second_model6"])
+def test_shakkala_opens_in_keras_3_and_agrees_with_tf_keras(shakkala: Path, name: str, tmp_path: Path) -> None:
+    rb.convert(shakkala / f"{name}.h5", tmp_path / "new.keras", verify=False)
+    new, keras = opened("keras", tmp_path / "new.keras"), keras_named("tf_keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = str(shakkala / f"{name}.h5")
+        old = keras.models.load_model(path, compile=False, custom_objects={"GRU": old_gru(keras)})
+    tokens = np.random.default_rng(1).integers(0, 30, (3, int(old.inputs[0].shape[1]))).astype("float32")
+    (want,), (got,), (limits,) = answers(old, [tokens]), answers(new, [tokens]), allowed(new, [tokens])
+    for theirs, ours, limit in zip(want, got, limits, strict=True):
+        assert np.abs(ours - theirs).max() <= limit
 
 
 def old_gru(keras: Any) -> type:

@@ -64,6 +64,7 @@ def inspect(file: str, set: dict[str, str], as_json: bool) -> int:  # noqa: A002
 @click.option("--batch-first", is_flag=True, help="DST's sequences are [N, T, .]; in SRC's order unless given.")
 @click.option("--time-first", is_flag=True, help="DST's sequences are [T, N, .].")
 @click.option("--no-verify", is_flag=True, help="Publish without proof.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be written, layer by layer.")
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
 @_json
 def convert(
@@ -75,6 +76,7 @@ def convert(
     batch_first: bool,
     time_first: bool,
     no_verify: bool,
+    dry_run: bool,
     force: bool,
     as_json: bool,
 ) -> int:
@@ -95,6 +97,7 @@ def convert(
             overwrite=force,
             batch_first=batch_first if batch_first or time_first else None,
             verify=not no_verify,
+            dry_run=dry_run,
         )
     except VerificationError as error:
         if isinstance(error.report, Report):

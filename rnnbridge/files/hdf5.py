@@ -33,7 +33,7 @@ _H5PY_ERRORS = (OSError, KeyError, IndexError, RuntimeError, ValueError, TypeErr
 class Group:
     """A group: attributes, groups and arrays by name.
 
-    Attributes are text, tuples of text, or NumPy values. When written, `bytes` become a fixed string (what old Keras
+    Attributes are text, tuples of text, or NumPy values. When written, `bytes` become bytes (what old Keras
     decodes) and `str` one of any length.
     """
 
@@ -108,12 +108,17 @@ def write_hdf5(root: Group, path: Path) -> None:
     Raises:
         OSError: the file cannot be written. On a full disk the C library would crash, so it writes to memory.
     """
+    path.write_bytes(hdf5_bytes(root))
+
+
+def hdf5_bytes(root: Group) -> bytes:
+    """A tree as the content of a file."""
     import h5py
 
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         _write_group(root, file)
-    path.write_bytes(content.getvalue())
+    return content.getvalue()
 
 
 class _Reader:
@@ -195,13 +200,18 @@ def _write_group(group: Group, h5: Any) -> None:
         if isinstance(value, tuple):
             _write_names(h5.attrs, key, value)
         else:
-            h5.attrs[key] = np.bytes_(value) if isinstance(value, bytes) else value
+            h5.attrs[key] = _fixed(value) if isinstance(value, bytes) else value
     for name, array in group.arrays.items():
         dataset = h5.create_dataset(name, data=array, track_times=False)
         if array.dtype.kind == "V":
             dataset.attrs["dtype"] = "bfloat16"  # as Keras 3 marks the bytes that HDF5 has no type for
-    for name, child in group.groups.items():
+    for name, child in sorted(group.groups.items()):  # the order in which they are read, so that bytes come out again
         _write_group(child, h5.create_group(name))
+
+
+def _fixed(value: bytes) -> Any:
+    """A fixed string; a long one does not fit an object header and is stored beside it."""
+    return np.bytes_(value) if len(value) <= _ATTRIBUTE_LIMIT else value
 
 
 def _write_names(attrs: Any, key: str, names: tuple[str, ...]) -> None:

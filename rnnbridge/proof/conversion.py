@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rnnbridge.bundle import format_for, load, path_of, write
 from rnnbridge.catalogue import Settings, Written
@@ -17,6 +19,7 @@ from rnnbridge.proof.reading import on_reading
 from rnnbridge.proof.report import AppliedRewrite, ProvenLayer, Report
 from rnnbridge.weights import Bundle, describe
 
+_DRY = "a dry run: nothing was written and nothing was run"
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -30,6 +33,7 @@ def convert(
     overwrite: bool = False,
     batch_first: bool | None = None,
     verify: bool = True,
+    dry_run: bool = False,
     seed: int = 0,
     time_limit: float = 120,
 ) -> Report:
@@ -46,6 +50,7 @@ def convert(
         overwrite: replace an existing target.
         batch_first: the order of sequences that the target says; None keeps the source's.
         verify: False publishes without proof.
+        dry_run: only say what would be written: nothing is proven and nothing appears.
         seed, time_limit: as `verify` takes them.
 
     Returns:
@@ -63,19 +68,36 @@ def convert(
     source = load(src, settings=asked)
     names = [layers] if isinstance(layers, str) else list(source if layers is None else layers)
     wanted = replace(source, layers={name: source[name] for name in names})
-    with replacing(target, overwrite=overwrite) as draft:
+    with _drafted(target, overwrite=overwrite, dry_run=dry_run) as draft:
         written = write(wanted, draft, chosen, batch_first=batch_first, settings=asked)
         asked.check_all_used()
         report = _report(wanted, written, Path(src), target, seed)
+        if dry_run:
+            return replace(_with_left(report, source, wanted), notices=(*report.notices, _DRY))
         if verify:
             report = _prove(report, Side("source", wanted, settings or {}), written, draft, time_limit)
         else:
             report = replace(report, notices=(*report.notices, "not verified, as asked"))
-        left = tuple(f"layer {name}: not asked for" for name in source.layers if name not in wanted.layers)
-        report = replace(report, not_converted=(*left, *report.not_converted))
+        report = _with_left(report, source, wanted)
         if not report:
             raise VerificationError(f"{target} was not written, {report.summary}", report)
     return report
+
+
+@contextmanager
+def _drafted(target: Path, *, overwrite: bool, dry_run: bool) -> Iterator[Path]:
+    """A path to write to, which becomes the target; in a dry run it lies elsewhere and is removed."""
+    if dry_run:
+        with TemporaryDirectory(prefix="rnnbridge-") as folder:
+            yield Path(folder) / target.name
+    else:
+        with replacing(target, overwrite=overwrite) as draft:
+            yield draft
+
+
+def _with_left(report: Report, source: Bundle, wanted: Bundle) -> Report:
+    left = tuple(f"layer {name}: not asked for" for name in source.layers if name not in wanted.layers)
+    return replace(report, not_converted=(*left, *report.not_converted))
 
 
 def _is_same_file(src: Path, target: Path) -> bool:
@@ -94,6 +116,7 @@ def _report(source: Bundle, written: Written, src: Path, dst: Path, seed: int) -
         layers=tuple(_layers(source, written)),
         rewrites=tuple(dict.fromkeys(_rewrites(source, written))),
         not_converted=written.not_converted,
+        model=written.model,
         notices=(*source.notices, *written.notices, *dict.fromkeys(_padding(source, written))),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from rnnbridge.catalogue import CarriedLayer
 from rnnbridge.proof.drawing import table_of
 from rnnbridge.tables import as_text, indented
 
@@ -109,6 +110,7 @@ class Report:
         judges: name and version of every framework that ran a file. Empty: rnnbridge alone read and ran them.
         not_converted: what of the source is not in the target.
         notices: what a user should know and would not guess.
+        model: every layer of a model that was carried whole, and what was changed in it.
         unpaired: layers of both files that answer to none of the other; any of them is a difference.
     """
 
@@ -122,6 +124,7 @@ class Report:
     not_converted: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     unpaired: tuple[str, ...] = ()
+    model: tuple[CarriedLayer, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -185,6 +188,7 @@ class Report:
             "not_converted": list(self.not_converted),
             "notices": list(self.notices),
             "unpaired": list(self.unpaired),
+            "model": [asdict(one) for one in self.model],
         }
 
     def _parts(self) -> Iterator[RenderableType]:
@@ -198,6 +202,7 @@ class Report:
         lists = {
             "layers": map(str, self.layers),
             "rewrites": map(str, self.rewrites),
+            "the whole model": map(str, self.model),
             "not converted": self.not_converted,
             "notices": self.notices,
             "to paste": self._lines_to_paste(),

@@ -1,0 +1,92 @@
+"""The graph of a functional model's config as Keras 2 reads it: a call is a list of [layer, node, tensor, keywords].
+
+The other way is keras_graph's. Knows no arrays, and of the layers only which are recurrent and which are Sequential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from rnnbridge.errors import FormatError
+
+_ENDS = ("input_layers", "output_layers")
+_UNSAID = {"training": (None, False), "mask": (None,), "initial_state": (None,), "constants": (None,)}
+
+
+def old_graph(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """The layers, inputs and outputs of a functional model's config with its calls as Keras 2 has them.
+
+    Args:
+        config: its layers as Keras 2 has them but for their calls, its inputs and outputs.
+        problems: where what Keras 2 cannot say is added.
+    """
+    layers = config["layers"]
+    # Keras 2 counts the call that makes a Sequential, so that the first one by somebody else is number 1.
+    shifted = {entry["name"] for entry in layers if entry["class_name"] == "Sequential" and _is_new(entry)}
+    ends = {key: [_moved(one, shifted) for one in _listed(config[key])] for key in _ENDS if key in config}
+    called = [_with_calls(entry, shifted, problems) for entry in layers]
+    return {"layers": called, **ends}
+
+
+def _is_new(entry: Mapping[str, Any]) -> bool:
+    return any(isinstance(call, dict) for call in entry.get("inbound_nodes", []))
+
+
+def _listed(ends: Any) -> Iterator[list[Any]]:
+    """The tensors that a model begins or ends with."""
+    if _is_tensor(ends):
+        ends = [ends]
+    if not isinstance(ends, list) or not all(map(_is_tensor, ends)):
+        raise FormatError(
+            f"the model's inputs or outputs are {str(ends)[:80]}; a list of [layer, node, tensor] is accepted"
+        )
+    yield from ends
+
+
+def _with_calls(entry: dict[str, Any], shifted: Collection[str], problems: list[str]) -> dict[str, Any]:
+    calls = entry.get("inbound_nodes", [])
+    if not isinstance(calls, list):
+        raise FormatError(f"layer {entry.get('name')!r}: its inbound_nodes are {type(calls).__name__}, not a list")
+    return {
+        **entry,
+        "inbound_nodes": [
+            _old_call(entry, call, shifted, problems) if isinstance(call, dict) else call for call in calls
+        ],
+    }
+
+
+def _old_call(entry: dict[str, Any], call: dict[str, Any], shifted: Collection[str], problems: list[str]) -> list[Any]:
+    """One call: the tensors it takes, an initial state's after the input's, as Keras 2's recurrent layers have it."""
+    args, kwargs = call.get("args", []), dict(call.get("kwargs", {}))
+    first = args[0] if len(args) == 1 else args
+    given = [*_tensors(first), *_tensors(kwargs.pop("initial_state", None))]
+    plain = {key: value for key, value in kwargs.items() if value not in _UNSAID.get(key, ())}
+    if any(one is None for one in given) or any(map(_holds_tensors, plain.values())):
+        problems.append(f"layer {entry.get('name')!r}: a call with {str(call)[:120]}, which Keras 2 has no words for")
+        return []
+    return [[*_moved(one, shifted), plain] for one in given if one is not None]
+
+
+def _tensors(value: Any) -> Iterator[list[Any] | None]:
+    """The tensors in one argument; None for what is no tensor."""
+    if value is None:
+        return
+    for one in value if isinstance(value, list) else [value]:
+        is_one = isinstance(one, dict) and one.get("class_name") == "__keras_tensor__"
+        history = one["config"].get("keras_history") if is_one else None
+        yield history if _is_tensor(history) else None
+
+
+def _holds_tensors(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds_tensors, value))
+    return isinstance(value, dict) and "class_name" in value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, list) and len(value) in (3, 4) and [type(one) for one in value[:3]] == [str, int, int]
+
+
+def _moved(tensor: list[Any], shifted: Collection[str]) -> list[Any]:
+    return [tensor[0], tensor[1] + (tensor[0] in shifted), tensor[2]]
