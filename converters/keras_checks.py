@@ -32,7 +32,10 @@ def check_graph(model: Mapping[str, Any], path: str = "") -> None:
     if isinstance(config, dict) and model["class_name"] != "Sequential":
         _check_ends(config, set(names), path)
         for entry in entries:
-            _check_named(entry.get("inbound_nodes", []), set(names), f"layer {path + str(_name(entry))!r}: a call")
+            calls, what = entry.get("inbound_nodes", []), f"layer {path + str(_name(entry))!r}"
+            if not isinstance(calls, list):
+                raise FormatError(f"{what}: its inbound_nodes are {str(calls)[:80]}; a list is accepted")
+            _check_named(calls, set(names), f"{what}: a call")
     for entry in entries:
         if isinstance(inner := entry.get("config"), dict) and isinstance(inner.get("layers"), list):
             check_graph(entry, f"{path}{_name(entry)}/")
