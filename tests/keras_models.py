@@ -72,7 +72,7 @@ def answers(model: Any, inputs: list[Any], batches: int = 1) -> list[list[Any]]:
         if getattr(layer, "stateful", False) and hasattr(layer, "cell"):
             getattr(layer, "reset_state", getattr(layer, "reset_states", None))()
     given = inputs if len(inputs) > 1 else inputs[0]
-    return [[np.asarray(one) for one in _flat(model(given, training=False))] for _ in range(batches)]
+    return [[np.asarray(one) for one in _flat(model.predict_on_batch(given))] for _ in range(batches)]
 
 
 def layers_in(model: Any) -> list[Any]:
