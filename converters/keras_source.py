@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.catalogue import Settings
@@ -16,7 +17,7 @@ from rnnbridge.converters.keras_hdf5 import LayeredFile, is_layered, read_layere
 from rnnbridge.converters.keras_memory import Memory
 from rnnbridge.converters.keras_reading import LayerReader
 from rnnbridge.converters.keras_v3 import ClassedFile, read_archive, read_classed
-from rnnbridge.errors import SpecError
+from rnnbridge.errors import ArgumentError, SpecError
 from rnnbridge.files.hdf5 import SIGNATURE, Group, read_hdf5
 from rnnbridge.weights import RNNWeights
 
@@ -124,3 +125,23 @@ def other_arrays(carried: Carried) -> dict[str, Array]:
         for k, (name, array) in enumerate(layer.weights)
         if (number, k) not in taken
     }
+
+
+def take_up(tensors: Mapping[str, Array], carried: Carried) -> None:
+    """Let arrays that were put in the place of those of the file be written with it.
+
+    Raises:
+        ArgumentError: an array more or less than the file has, or one of another shape or dtype.
+    """
+    places = other_arrays(carried)
+    if odd := sorted(tensors.keys() ^ places.keys()):
+        raise ArgumentError(f"the bundle's tensors and those of its file differ in {', '.join(map(repr, odd))}")
+    for name, place in places.items():
+        given = np.asarray(tensors[name])
+        if given.shape != place.shape or given.dtype != place.dtype:
+            raise ArgumentError(
+                f"tensors[{name!r}] is {given.dtype} {list(given.shape)}; it is {place.dtype} {list(place.shape)} in the "
+                "file, which is written whole"
+            )
+        if given is not place:
+            place[...] = given

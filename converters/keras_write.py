@@ -25,7 +25,7 @@ from rnnbridge.converters.keras_memory import ATTRIBUTE, Memory, note
 from rnnbridge.converters.keras_model import snake_case, unique
 from rnnbridge.converters.keras_ready import Ready, first_of, made_ready
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS
-from rnnbridge.converters.keras_source import Carried, File, contents
+from rnnbridge.converters.keras_source import Carried, File, contents, take_up
 from rnnbridge.converters.keras_target import ARCHIVE, CLASSED, Target, old_target_of, target_of
 from rnnbridge.converters.keras_v3 import described, read_classed
 from rnnbridge.converters.keras_whole import Model, Whole, with_config, write_archive
@@ -61,6 +61,8 @@ def _write(bundle: Bundle, path: Path, options: WriteOptions, rows: Sequence[Con
     ready = made_ready(bundle, rows)
     notices = ["Keras's layers take [N, T, I]"] if options.batch_first is False else []
     carried = bundle.carried if target.whole and isinstance(bundle.carried, Carried) else None
+    if carried:
+        take_up(bundle.tensors, carried)
     whole = Whole(carried, bundle, ready, target) if carried else None
     model = whole.model() if whole and target.model else None
     weights = whole.weights(model) if whole else _alone(ready, target)
