@@ -140,8 +140,8 @@ def take_up(tensors: Mapping[str, Array], carried: Carried) -> None:
         given = np.asarray(tensors[name])
         if given.shape != place.shape or given.dtype != place.dtype:
             raise ArgumentError(
-                f"tensors[{name!r}] is {given.dtype} {list(given.shape)}; it is {place.dtype} {list(place.shape)} in the "
-                "file, which is written whole"
+                f"tensors[{name!r}] is {given.dtype} {list(given.shape)}; it is {place.dtype} {list(place.shape)} in "
+                "the file, which is written whole"
             )
         if given is not place:
             place[...] = given
