@@ -71,9 +71,8 @@ def test_the_gpu_model_learns_the_new_forms_and_keras_runs_it(tmp_path: Path) ->
 @pytest.mark.parametrize("document", ["README.md", "docs/training.md"])
 def test_what_a_document_shows_of_training_runs(document: str, tmp_path: Path) -> None:
     text = (EXAMPLES.parent / document).read_text(encoding="utf-8")
-    shown = next(
-        block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "rnnbridge.training" in block
-    )
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    shown = "\n".join(block for block in blocks if "rnnbridge.training" in block or "net.forward" in block)
     environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parent)}
     done = subprocess.run(
         [sys.executable, "-c", shown], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
