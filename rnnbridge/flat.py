@@ -40,8 +40,8 @@ def apart(row: Convention, vector: Array, spec: RNNSpec) -> dict[str, Array]:
 
 
 def together(row: Convention, arrays: Mapping[str, Array], spec: RNNSpec) -> Array:
-    """The inverse of `apart`."""
-    return np.concatenate([arrays[name].reshape(-1) for name, _ in _order(row, spec)])
+    """The inverse of `apart`; arrays that are not given are left out."""
+    return np.concatenate([arrays[name].reshape(-1) for name, _ in _order(row, spec) if name in arrays])
 
 
 def _order(row: Convention, spec: RNNSpec) -> list[tuple[str, tuple[int, ...]]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnbridge.catalogue import catalogue
 from rnnbridge.convention import Convention
 from rnnbridge.reference import forward
 from rnnbridge.spec import RNNSpec
@@ -59,7 +60,7 @@ class RowJudge:
 
 def _pytorch_most(row: Convention) -> dict[str, Any]:
     both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
-    return both | ({"proj_size": 2} if row.layer == "LSTM" else {})
+    return both | ({"proj_size": 2} if row.layer.startswith("LSTM") and both else {})
 
 
 def in_pytorch(task: Task) -> Answer:
@@ -177,8 +178,48 @@ def _numbered(held: Arrays, word: str) -> list[Array]:
     return [held[key] for key in sorted(held) if key.startswith(word)]
 
 
+def in_cudnn(task: Task) -> Answer:
+    """cuDNN needs a GPU. PyTorch's modules stand in: on a GPU they run by it on the same arrays, permuting none."""
+    zeros = {}
+    if task.spec.bias == "single":
+        zeros = {name.replace("bias_ih", "bias_hh"): 0 * array for name, array in task.arrays.items() if "bias" in name}
+    name = f"pytorch.{task.row.layer.removesuffix(' with one bias')}"
+    return in_pytorch(replace(task, row=catalogue().rows[name], arrays={**task.arrays, **zeros}))
+
+
+def in_arraymancer(task: Task) -> Answer:
+    """The equations at the head of its nnp_gru.nim, in NumPy: there is no Python in which it runs."""
+    y, hidden = task.x, task.states[0].copy()
+    for layer in range(task.spec.num_layers):
+        w, u = task.arrays[f"W3s{layer}"], task.arrays["U3s"][layer]
+        bw, bu = task.arrays["bW3s"][layer], task.arrays["bU3s"][layer]
+        outputs = []
+        for x in y:
+            w3x, u3h = x @ w.T + bw, hidden[layer] @ u.T + bu
+            r = _sigmoid(w3x[:, :H] + u3h[:, :H])
+            z = _sigmoid(w3x[:, H : 2 * H] + u3h[:, H : 2 * H])
+            n = np.tanh(w3x[:, 2 * H :] + r * u3h[:, 2 * H :])
+            hidden[layer] = (1 - z) * n + z * hidden[layer]
+            outputs.append(hidden[layer].copy())
+        y = np.stack(outputs)
+    return Answer(y, [hidden])
+
+
+def _sigmoid(a: Array) -> Array:
+    return 1 / (1 + np.exp(-a))
+
+
+def without_lengths(task: Task) -> Task:
+    """Arraymancer's GRU takes none."""
+    if task.lengths is not None:
+        pytest.skip("Arraymancer's GRU knows no lengths")
+    return task
+
+
 _MXNET: Arrays = dict(np.load(Path(__file__).parent / "golden" / "mxnet-1.9.1" / "rows.npz"))
 JUDGES: dict[str, RowJudge] = {
+    "arraymancer": RowJudge(lambda row: {"num_layers": 3}, in_arraymancer, without_lengths),
+    "cudnn": RowJudge(_pytorch_most, in_cudnn),
     "mxnet": RowJudge(_mxnet_most, in_mxnet, recorded_by_mxnet),
     "pytorch": RowJudge(_pytorch_most, in_pytorch),
     "onnx": RowJudge(
