@@ -52,7 +52,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     layers: list[WrittenLayer] = []
     for name, weights in bundle.layers.items():
         prefix = _prefix(bundle, name, {layer.target for layer in layers})
-        plan = _plan(name, weights)
+        plan = plan_for(name, weights)
         ready = plan.apply(weights)
         stored, own = narrowed(plan.row.write(ready.arrays, ready.spec), _storage(ready))
         both = plan.spec.num_directions == 2
@@ -63,6 +63,22 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
         layers.append(WrittenLayer(name, target, plan, line, _to_read_back(plan.row, plan.spec, order)))
     path.write_bytes(params_bytes(arrays))
     return Written(tuple(layers), not_converted=tuple(bundle.tensors))
+
+
+def plan_for(name: str, weights: RNNWeights, rows: tuple[Convention, ...] = ()) -> rewrite.Plan:
+    """How MXNet holds a layer; a layer that came from a cell becomes a cell again.
+
+    Raises:
+        Incompatible: with every reason.
+    """
+    if weights.spec.num_layers > _DIGITS:
+        raise Incompatible(
+            f"layer {name!r}: MXNet cannot hold it", [f"a gluon.rnn layer has at most {_DIGITS} layers; split it"]
+        )
+    try:
+        return rewrite.plan(weights, rows or (_CELLS if weights.origin.convention in _CELL_NAMES else LAYERS))
+    except Incompatible as error:
+        raise Incompatible(f"layer {name!r}: MXNet cannot hold it", error.reasons) from error
 
 
 FORMATS = (
@@ -78,17 +94,6 @@ FORMATS = (
         rows=LAYERS,
     ),
 )
-
-
-def _plan(name: str, weights: RNNWeights) -> rewrite.Plan:
-    if weights.spec.num_layers > _DIGITS:
-        raise Incompatible(
-            f"layer {name!r}: MXNet cannot hold it", [f"a gluon.rnn layer has at most {_DIGITS} layers; split it"]
-        )
-    try:
-        return rewrite.plan(weights, _CELLS if weights.origin.convention in _CELL_NAMES else LAYERS)
-    except Incompatible as error:
-        raise Incompatible(f"layer {name!r}: MXNet cannot hold it", error.reasons) from error
 
 
 def _storage(weights: RNNWeights) -> str:
