@@ -13,8 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rnnbridge import rewrite
-from rnnbridge.catalogue import Format, Settings, WriteOptions, Written, WrittenLayer
+from rnnbridge.catalogue import Format, Judge, Settings, WriteOptions, Written, WrittenLayer
 from rnnbridge.convention import Convention
+from rnnbridge.converters.mxnet_judge import run_layer
 from rnnbridge.converters.mxnet_layer import Reader
 from rnnbridge.converters.mxnet_names import UNNAMED, groups_of, structural
 from rnnbridge.converters.mxnet_params import looks_like_params, params_bytes, read_params
@@ -27,6 +28,7 @@ from rnnbridge.weights import Bundle, RNNWeights
 Array = NDArray[Any]
 _CELLS = (*CELLS, LSTMP_CELL)
 _CELL_NAMES = {row.name for row in _CELLS}
+_LENGTHS = "MXNet on a CPU ignores sequence lengths without a word (measured with 1.9.1): mask its outputs yourself"
 _DIGITS = 10  # gluon's own names have one digit for the layer: with 11 it raises AttributeError
 
 
@@ -62,7 +64,8 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
         target = prefix.rstrip(".") or UNNAMED
         layers.append(WrittenLayer(name, target, plan, line, _to_read_back(plan.row, plan.spec, order)))
     path.write_bytes(params_bytes(arrays))
-    return Written(tuple(layers), not_converted=tuple(bundle.tensors))
+    notices = (_LENGTHS,) if any(layer.plan.row in LAYERS for layer in layers) else ()
+    return Written(tuple(layers), not_converted=tuple(bundle.tensors), notices=notices)
 
 
 def plan_for(name: str, weights: RNNWeights, rows: tuple[Convention, ...] = ()) -> rewrite.Plan:
@@ -92,6 +95,7 @@ FORMATS = (
         read=read,
         write=write,
         rows=LAYERS,
+        judges=(Judge("MXNet", "mxnet", run_layer),),
     ),
 )
 

@@ -13,8 +13,9 @@ from rnnbridge.activation import Activation
 from rnnbridge.catalogue import Live
 from rnnbridge.convention import Convention
 from rnnbridge.converters.mxnet_files import plan_for
+from rnnbridge.converters.mxnet_modules import layer_for, mxnet_for, own_parameters
 from rnnbridge.converters.mxnet_rows import CELLS, LAYERS, LSTMP_CELL
-from rnnbridge.errors import ArgumentError, Incompatible
+from rnnbridge.errors import Incompatible
 from rnnbridge.files.narrow import widened
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import Origin, RNNWeights
@@ -37,7 +38,7 @@ def read(layer: Any) -> RNNWeights:
     """
     row = _row_of(layer)
     assert row is not None, "read is called with what is recognised"
-    held = {name: _values(layer, name, parameter) for name, parameter in _parameters(layer).items()}
+    held = {name: _values(layer, name, parameter) for name, parameter in own_parameters(layer).items()}
     spec = _spec_of(row, layer, held)
     stored = {array.dtype.name for array in held.values()}
     arrays = {name: widened(array, array.dtype.name) for name, array in held.items()}
@@ -65,36 +66,22 @@ def write(weights: RNNWeights, into: Any, batch_first: bool | None) -> Any:
     plan = plan_for("rnn", weights, (row,) if row else ())
     ready = plan.apply(weights)
     order = weights.origin.order(batch_first)
-    layer = _new(plan, order, weights.dtype) if into is None else into
+    layer = layer_for(plan.row, plan.spec, order, weights.dtype) if into is None else into
     arrays = plan.row.write(ready.arrays, ready.spec)
     if into is not None and (differences := list(_differences(into, plan, arrays, batch_first))):
         raise Incompatible(f"this gluon {plan.row.layer} does not fit the weights", differences)
-    for name, parameter in _parameters(layer).items():
-        parameter.set_data(_mxnet().nd.array(arrays[name], dtype=parameter.dtype))
+    mxnet = mxnet_for("filling a layer of MXNet")
+    for name, parameter in own_parameters(layer).items():
+        parameter.set_data(mxnet.nd.array(arrays[name], dtype=parameter.dtype))
     return layer
 
 
 LIVE = Live("mxnet", recognises, read, write)
 
 
-def _mxnet() -> Any:
-    try:
-        import mxnet
-    except ImportError as error:
-        raise ArgumentError(
-            "a layer of MXNet needs MXNet, in an environment of its own: pip install mxnet==1.9.1 numpy==1.23.5"
-        ) from error
-    return mxnet
-
-
 def _row_of(layer: Any) -> Convention | None:
     names = (kind.__name__ for kind in type(layer).__mro__ if f"{kind.__module__}.".startswith(_HOMES))
     return next((_ROWS[name] for name in names if name in _ROWS), None)
-
-
-def _parameters(layer: Any) -> dict[str, Any]:
-    """The row's name -> parameter. In a model every name begins with the layer's prefix."""
-    return {name.removeprefix(layer.prefix): one for name, one in layer.collect_params().items()}
 
 
 def _values(layer: Any, name: str, parameter: Any) -> Array:
@@ -139,26 +126,10 @@ def _own_ways(layer: Any) -> Iterator[str]:
         yield f"its recurrent activation is {own}; sigmoid is read"
 
 
-def _new(plan: rewrite.Plan, batch_first: bool | None, dtype: np.dtype[Any]) -> Any:
-    gluon, spec = _mxnet().gluon, plan.spec
-    given: dict[str, Any] = {"input_size": spec.input_size}
-    given |= {"activation": str(spec.activations[0])} if spec.cell == "rnn" else {}
-    given |= {"projection_size": spec.proj_size} if spec.proj_size else {}
-    if plan.row in LAYERS:
-        both = spec.num_directions == 2
-        given |= {"num_layers": spec.num_layers, "bidirectional": both, "dtype": str(dtype)}
-        given["layout"] = "NTC" if batch_first else "TNC"
-    home = gluon.contrib.rnn if plan.row is LSTMP_CELL else gluon.rnn
-    layer = getattr(home, plan.row.layer)(spec.hidden_size, **given)
-    layer.cast(str(dtype))
-    layer.initialize()
-    return layer
-
-
 def _differences(layer: Any, plan: rewrite.Plan, arrays: dict[str, Array], batch_first: bool | None) -> Iterator[str]:
     """What of a layer is otherwise than the weights need it."""
     yield from _own_ways(layer)
-    have = {name: tuple(parameter.shape) for name, parameter in _parameters(layer).items()}
+    have = {name: tuple(parameter.shape) for name, parameter in own_parameters(layer).items()}
     for name in sorted(have.keys() | arrays.keys()):
         theirs, ours = have.get(name), arrays[name].shape if name in arrays else None
         if theirs != ours:

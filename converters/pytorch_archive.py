@@ -61,7 +61,7 @@ def _is_pickle(member: str) -> bool:
 
 
 def _zipped(path: Path) -> Contents:
-    members = read_members(path)
+    members = read_members(path, checksums_optional=True)
     pickles = [name for name in members if _is_pickle(name)]
     if len(pickles) != 1:
         raise FormatError(f"{path}: {len(pickles)} members are called data.pkl; a file of torch.save has one")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.catalogue import JudgeTask, Settings
+from rnnbridge.converters.mxnet_judge import run_layer
 from rnnbridge.proof.tolerance import expectation
 from tests.samples import inputs_of, spec_of, weights_of
 
@@ -67,6 +70,22 @@ def test_a_cell_is_read_and_filled(kind: str) -> None:
     assert rb.from_framework(other) != weights
     assert rb.from_framework(rb.to_framework(weights, "mxnet", into=other)) == weights
     assert type(rb.to_framework(weights, "mxnet")) is type(cell)
+
+
+@pytest.mark.parametrize(("cell", "changes"), LAYERS)
+def test_mxnet_judges_what_is_written(cell: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    weights = weights_of(spec_of(cell, **changes))
+    written = rb.save(rb.Bundle({"encoder": weights}), tmp_path / "a.params")
+    settings = Settings(written.layers[0].settings)
+    read = rb.load(tmp_path / "a.params", settings=settings)["encoder"]
+    given = inputs_of(weights.spec, 3)
+    sample = (given.x, given.h0, given.c0)
+    theirs = run_layer(JudgeTask(tmp_path / "a.params", "encoder", settings, read, *sample, None))
+    exact, allowed = expectation(weights.spec, weights.arrays, *sample)
+    assert theirs.keys() == allowed.keys()
+    assert all(np.abs(exact[name] - array).max() <= allowed[name] for name, array in theirs.items())
+    with pytest.raises(rb.Incompatible):
+        run_layer(JudgeTask(tmp_path / "a.params", "encoder", settings, read, *sample, np.array([7, 3, 0])))
 
 
 def test_what_cannot_be_read_or_filled_says_why() -> None:

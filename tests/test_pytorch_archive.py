@@ -110,6 +110,28 @@ def test_a_big_endian_file(tmp_path: Path) -> None:
     assert_as_torch_reads(tmp_path / "a.pt", theirs)
 
 
+def test_a_view_of_a_storage_as_old_files_have_it(tmp_path: Path) -> None:
+    """PyTorch 0.x wrote storages that begin inside another; torch still reads them."""
+    buffer = io.BytesIO()
+    torch.save({"a": torch.arange(8.0)[:6]}, buffer, _use_new_zipfile_serialization=False)
+    before, after = b"K\x08Ntq", b"K\x08(X\x01\x00\x00\x00vK\x02K\x06ttq"  # None, and ("v", 2, 6)
+    assert buffer.getvalue().count(before) == 1
+    (tmp_path / "a.pt").write_bytes(buffer.getvalue().replace(before, after))
+    theirs = torch.load(tmp_path / "a.pt", weights_only=True)
+    assert theirs["a"].tolist() == [2, 3, 4, 5, 6, 7]
+    assert_as_torch_reads(tmp_path / "a.pt", theirs)
+
+
+def test_a_file_without_checksums(tmp_path: Path) -> None:
+    computed = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(parameters(), tmp_path / "a.pt")
+    finally:
+        torch.serialization.set_crc32_options(computed)
+    assert_as_torch_reads(tmp_path / "a.pt", torch.load(tmp_path / "a.pt", weights_only=True))
+
+
 class Wrapped(torch.nn.Module):
     """A model of a class that no reader of its file knows."""
 
