@@ -1,12 +1,12 @@
-"""state_dicts in PyTorch's own files: `.pt`, `.pth`, `.bin`, both the zip format and the one before PyTorch 1.6.
+"""PyTorch's own files, `.pt`, `.pth`, `.bin`: both the zip format and the one before PyTorch 1.6, and TorchScript.
 
-The file is opened by torch itself with weights_only=True: no code in it is run.
+They are read without torch, and nothing in them is run. torch is needed to write one, and to judge.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.catalogue import Format, Judge, JudgeTask, Settings, WriteOptions, Written
+from rnnbridge.converters.pytorch_archive import looks_like_torch, open_archive
+from rnnbridge.converters.pytorch_contents import flattened, state_of
 from rnnbridge.converters.pytorch_judge import run_module
-from rnnbridge.converters.pytorch_modules import numbers, torch_for
-from rnnbridge.converters.pytorch_names import State
+from rnnbridge.converters.pytorch_modules import torch_for
 from rnnbridge.converters.pytorch_rows import MODULES
 from rnnbridge.converters.pytorch_states import bundle_of, stored_layers, written
-from rnnbridge.errors import FormatError
-from rnnbridge.files.zip import check_directory, largest_content, member_names
+from rnnbridge.errors import Incompatible
 from rnnbridge.weights import Bundle
 
 Array = NDArray[Any]
-_BEFORE_ZIP = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")  # a pickled number, torch.serialization.MAGIC_NUMBER
-_USUAL_KEYS = ("state_dict", "model_state_dict", "model")
-_DEPTH = 2  # {"model": {"rnn.weight_ih_l0": ...}} is one
-
-
-def sniff(path: Path, head: bytes) -> bool:
-    """Whether a file is one of torch.save, or TorchScript, which `read` refuses by name."""
-    return head.startswith(_BEFORE_ZIP) or any(_is_pickle(name) for name in member_names(path, head))
 
 
 def read(path: Path, settings: Settings) -> Bundle:
-    """Read the recurrent layers of a state_dict, plain or inside a checkpoint."""
-    return bundle_of(_state(path, tensors_of(path)), path, "pytorch", settings)
-
-
-def tensors_of(path: Path) -> dict[str, Any]:
-    """Name -> tensor of the state_dict in a file; nested dicts become prefixes, one under a usual key has none.
-
-    Raises:
-        FormatError: not a file of torch.save, damaged, TorchScript, or holding objects other than plain data.
-        MissingExtraError: torch is not installed.
-    """
-    torch = torch_for("reading a PyTorch file")
-    _refuse_what_is_no_state_dict(path)
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise FormatError(f"{path}: {_reason(error)}") from error
-    if not isinstance(loaded, Mapping):
-        raise FormatError(f"{path} holds a {type(loaded).__name__}; a state_dict is read, or a dict with one in it")
-    return dict(_flattened(torch, loaded, "", _DEPTH))
+    """Read the recurrent layers of a state_dict, plain or in a checkpoint, of a pickled module, or of TorchScript."""
+    state, said = state_of(open_archive(path))
+    return bundle_of(state, path, "pytorch", settings, said)
 
 
 def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
@@ -73,7 +48,18 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
 
 
 def _judge(task: JudgeTask) -> dict[str, Array]:
-    return run_module(task, tensors_of(task.path))
+    return run_module(task, _tensors_by_torch(task.path))
+
+
+def _tensors_by_torch(path: Path) -> dict[str, Any]:
+    """Name -> tensor as torch itself reads them. Raises Incompatible where it would have to run code in the file."""
+    torch = torch_for("running a PyTorch layer")
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = "it is asked for tensors only, since loading a module or a program could run what the file says"
+        raise Incompatible(f"PyTorch does not open {path}", [reason]) from error
+    return dict(flattened(loaded, torch.Tensor)) if isinstance(loaded, Mapping) else {}
 
 
 FORMATS = (
@@ -81,9 +67,9 @@ FORMATS = (
         name="pytorch",
         framework="pytorch",
         suffixes=(".pth", ".bin", ".pt"),
-        reads="state_dicts of torch.save, plain or inside a checkpoint, with any prefixes",
+        reads="state_dicts, checkpoints, whole modules, TorchScript; zip or older; no code in them is run",
         writes="a state_dict for module.load_state_dict",
-        sniff=sniff,
+        sniff=looks_like_torch,
         read=read,
         write=write,
         rows=MODULES,
@@ -91,66 +77,6 @@ FORMATS = (
         extra="pytorch",
     ),
 )
-
-
-def _is_pickle(member: str) -> bool:
-    folder, found, rest = member.partition("/data.pkl")
-    return bool(found) and not rest and "/" not in folder
-
-
-def _refuse_what_is_no_state_dict(path: Path) -> None:
-    with path.open("rb") as file:
-        head = file.read(512)
-    if not sniff(path, head):
-        raise FormatError(f"{path}: not a file of torch.save; it begins {head[:8]!r}")
-    if head.startswith(b"PK"):
-        check_directory(path)
-        if any(name.endswith("/constants.pkl") for name in member_names(path, head)):
-            raise FormatError(
-                f"{path} is TorchScript, which is a program; save its weights instead: "
-                "torch.save(torch.jit.load(path).state_dict(), 'weights.pt')"
-            )
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip()
-    if "Weights only load failed" in text:  # torch goes on to advise loading it unsafely; that is not echoed
-        if "GLOBAL " not in text:
-            return "damaged, or it holds what is no tensor; what could run code is not loaded"
-        which = text.split("GLOBAL ")[-1].split(" ")[0]
-        return (
-            f"holds Python objects ({which}), which are not loaded because loading them runs code; "
-            "save the weights alone: torch.save(model.state_dict(), 'weights.pt')"
-        )
-    lines = text.splitlines()
-    return f"damaged, or no file of torch.save: {lines[0] if lines else type(error).__name__}"
-
-
-def _flattened(torch: Any, loaded: Mapping[Any, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-    usual = [key for key in _USUAL_KEYS if isinstance(loaded.get(key), Mapping)]
-    for key, value in loaded.items():
-        if isinstance(value, torch.Tensor):
-            yield f"{prefix}{key}", value
-        elif isinstance(value, Mapping) and depth:
-            inner = prefix if usual == [key] else f"{prefix}{key}."
-            yield from _flattened(torch, value, inner, depth - 1)
-
-
-def _state(path: Path, tensors: Mapping[str, Any]) -> State:
-    arrays: dict[str, Array] = {}
-    narrow: dict[str, str] = {}
-    unreadable: dict[str, str] = {}
-    limit = largest_content(path.stat().st_size)
-    for name, tensor in tensors.items():
-        if tensor.numel() * tensor.element_size() > limit:  # strides of 0 can claim any size
-            raise FormatError(f"{path}: {name} {list(tensor.shape)} is far larger than the file that holds it")
-        try:
-            arrays[name], kind = numbers(tensor)
-        except TypeError as error:
-            unreadable[name] = str(error)
-        else:
-            narrow |= {name: kind} if kind else {}
-    return State(arrays, narrow, unreadable)
 
 
 def _tensor(torch: Any, array: Array, dtype: str) -> Any:

@@ -102,10 +102,17 @@ class Reader:
             raise ArgumentError(f"setting nonlinearity={asked!r}; torch.nn.{row.layer} has {' or '.join(known)}")
         if asked is not None:
             return (Activation(asked),), ()
-        if self.said is not None:
+        if self.said is not None and self.said.spec is not None:
             return self.said.spec.activations, ()
+        if self.said is not None and self.said.nonlinearity is not None:
+            return (self._said_activation(self.said.nonlinearity, known),), ()
         because = f"a state_dict does not say it; the default of torch.nn.{row.layer}"
         return (Activation(known[0]),), (Assumption("nonlinearity", known[0], because),)
+
+    def _said_activation(self, said: str, known: tuple[str, ...]) -> Activation:
+        if said not in known:
+            raise LayoutError(f"its module says that it computes {said!r}; torch.nn has {' or '.join(known)}")
+        return Activation(said)
 
     def _check_names(self, row: Convention, spec: RNNSpec) -> None:
         left_over = sorted(set(self.group.names) - set(array_names(row, spec)))
@@ -113,7 +120,7 @@ class Reader:
             raise LayoutError(f"{', '.join(left_over)} left over: the other arrays are a {describe(spec)}")
 
     def _check_said(self, spec: RNNSpec) -> None:
-        if self.said is None:
+        if self.said is None or self.said.spec is None:
             return
         claims, found = self.said.spec.to_dict(), spec.to_dict()
         if spec.cell == "rnn":  # what was read is the metadata's word, or the user's
@@ -130,8 +137,10 @@ class Reader:
             f"weight_hh has {rows} x {hidden} rows for {hidden} units: {row.layer}, gates {' '.join(row.gates)}",
             "names end in nothing: a cell" if self.group.is_cell else "names end in _l0: a module",
         ]
-        if self.said is not None:
+        if self.said is not None and self.said.spec is not None:
             evidence.append("the file's metadata describe the layer, and its arrays agree")
+        elif self.said is not None:
+            evidence.append("the file holds the module itself")
         batch_first = None if self.group.is_cell else self.settings.flag("batch_first", self.name)
         if batch_first is None and self.said is not None:
             batch_first = self.said.batch_first

@@ -18,6 +18,7 @@ from rnnbridge.spec import RNNSpec
 Array = NDArray[Any]
 UNNAMED = "rnn"  # what a layer is called whose arrays have no prefix
 NAME = re.compile(r"((?:.*\.)?)((?:weight|bias)_[ih]h|weight_hr)(?:_l(\d{1,4})(_reverse)?)?", re.DOTALL)
+_RAW = "_raw"
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,11 @@ class State:
 
 @dataclass(frozen=True)
 class Said:
-    """What a file says of a layer beside its arrays."""
+    """What a file says of a layer beside its arrays: our metadata all of it, a pickled module a part."""
 
-    spec: RNNSpec
-    batch_first: bool | None
+    batch_first: bool | None = None
+    spec: RNNSpec | None = None
+    nonlinearity: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,30 @@ def groups_of(state: State) -> dict[str, Group]:
             name += "_"
         groups[name] = Group(prefix, is_cell, names)
     return groups
+
+
+def without_drop(state: State) -> tuple[State, list[str]]:
+    """The same with weight drop's raw weights in their places, and a line on each of them.
+
+    Weight drop (AWD-LSTM, fastai) trains `weight_hh_l0_raw` and leaves a randomly zeroed copy under the true name. The
+    raw ones are the layer's own in evaluation. fastai has them one level above, where the layer is called `module`.
+    """
+    raw = {full: full.removesuffix(_RAW) for full in state.arrays if full.endswith(_RAW)}
+    places = {full: _place(state, name) for full, name in raw.items() if NAME.fullmatch(name)}
+    if not places:
+        return state, []
+    narrow = {places.get(full, full): kind for full, kind in state.narrow.items() if full not in places.values()}
+    kept = {full: array for full, array in state.arrays.items() if full not in places.values()}
+    arrays = {places.get(full, full): array for full, array in kept.items()}
+    notices = [f"{name} is read from {full}, what weight drop trains" for full, name in places.items()]
+    return State(arrays, narrow, state.unreadable), notices
+
+
+def _place(state: State, name: str) -> str:
+    prefix, *_ = NAME.fullmatch(name).groups()  # type: ignore[union-attr]
+    inner = f"{prefix}module."
+    wrapped = any(full.startswith(inner) and NAME.fullmatch(full[len(inner) :]) for full in state.arrays)
+    return inner + name[len(prefix) :] if wrapped else name
 
 
 def neighbours(state: State, group: Group) -> list[str]:

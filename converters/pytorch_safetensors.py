@@ -102,4 +102,4 @@ def _said_of(entry: dict[str, Any]) -> Said:
     batch_first = entry["batch_first"]
     if batch_first not in (None, True, False):
         raise SpecError(f"batch_first is {batch_first!r}")
-    return Said(RNNSpec.from_dict(entry["spec"]), batch_first)
+    return Said(batch_first, RNNSpec.from_dict(entry["spec"]))

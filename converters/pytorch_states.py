@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rnnbridge.catalogue import Settings, WriteOptions, Written, WrittenLayer
 from rnnbridge.converters.pytorch_layer import Reader
 from rnnbridge.converters.pytorch_modules import constructor, order_of, plan_for
-from rnnbridge.converters.pytorch_names import UNNAMED, Said, State, groups_of, neighbours
+from rnnbridge.converters.pytorch_names import UNNAMED, Said, State, groups_of, neighbours, without_drop
 from rnnbridge.errors import Incompatible
 from rnnbridge.files.narrow import narrowed
 from rnnbridge.rewrite import Plan
@@ -28,11 +28,12 @@ def bundle_of(
     """Every recurrent layer of a state_dict, and its other arrays.
 
     Args:
-        said: entry name -> what the file's metadata says.
+        said: entry name -> what the file says beside the arrays.
 
     Raises:
         FormatError: an array that is missing, left over or of a wrong shape, or metadata that the arrays contradict.
     """
+    state, of_drop = without_drop(state)
     groups = groups_of(state)
     said = said or {}
     layers = {
@@ -40,7 +41,10 @@ def bundle_of(
         for name, group in groups.items()
     }
     used = {full for group in groups.values() for full in group.names.values()}
-    notices = [f"the metadata describe {name!r}, whose arrays are not there" for name in said if name not in groups]
+    notices = [
+        *of_drop,
+        *(f"the metadata describe {name!r}, whose arrays are not there" for name in said if name not in groups),
+    ]
     notices += [
         f"{name}: beside its arrays lie {', '.join(others)}, which no layer of torch.nn has and which were not read"
         for name, group in groups.items()

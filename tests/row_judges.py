@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rnnbridge.catalogue import catalogue
 from rnnbridge.convention import Convention
 from rnnbridge.reference import forward
 from rnnbridge.spec import RNNSpec
@@ -45,15 +47,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class RowJudge:
-    """A framework: what its layers are beyond one layer in one direction, and how one is run."""
+    """A framework: what its layers are beyond one layer in one direction, and how one is run.
+
+    A framework that cannot live in the suite once ran arrays of its own: `recorded` puts those, and what went in
+    with them, in a task's place, and `run` gives its answer.
+    """
 
     most: Callable[[Convention], dict[str, Any]]
     run: Callable[[Task], Answer]
+    recorded: Callable[[Task], Task] | None = None
 
 
 def _pytorch_most(row: Convention) -> dict[str, Any]:
     both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
-    return both | ({"proj_size": 2} if row.layer == "LSTM" else {})
+    return both | ({"proj_size": 2} if row.layer.startswith("LSTM") and both else {})
 
 
 def in_pytorch(task: Task) -> Answer:
@@ -146,7 +153,74 @@ def in_npz(task: Task) -> Answer:
     return Answer(y, [state for state in states if state is not None])
 
 
+def _mxnet_most(row: Convention) -> dict[str, Any]:
+    both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
+    return both | ({"proj_size": 2} if row.layer in ("LSTM", "LSTMPCell") else {})
+
+
+def recorded_by_mxnet(task: Task) -> Task:
+    """The arrays, input and states that MXNet 1.9.1 ran, in place of the task's."""
+    if task.lengths is not None:
+        pytest.skip("MXNet on a CPU ignores lengths, so that it has no answer with them")
+    held = {key.partition("|")[2]: array for key, array in _MXNET.items() if key.partition("|")[0] == task.row.layer}
+    arrays = {key.removeprefix("array|"): array for key, array in held.items() if key.startswith("array|")}
+    assert arrays.keys() == task.arrays.keys()
+    return replace(task, arrays=arrays, x=held["x"], states=_numbered(held, "state"))
+
+
+def in_mxnet(task: Task) -> Answer:
+    """What MXNet 1.9.1 answered; tests/golden/write_mxnet.py asked it."""
+    held = {key.partition("|")[2]: array for key, array in _MXNET.items() if key.partition("|")[0] == task.row.layer}
+    return Answer(held["y"], _numbered(held, "final"))
+
+
+def _numbered(held: Arrays, word: str) -> list[Array]:
+    return [held[key] for key in sorted(held) if key.startswith(word)]
+
+
+def in_cudnn(task: Task) -> Answer:
+    """cuDNN needs a GPU. PyTorch's modules stand in: on a GPU they run by it on the same arrays, permuting none."""
+    zeros = {}
+    if task.spec.bias == "single":
+        zeros = {name.replace("bias_ih", "bias_hh"): 0 * array for name, array in task.arrays.items() if "bias" in name}
+    name = f"pytorch.{task.row.layer.removesuffix(' with one bias')}"
+    return in_pytorch(replace(task, row=catalogue().rows[name], arrays={**task.arrays, **zeros}))
+
+
+def in_arraymancer(task: Task) -> Answer:
+    """The equations at the head of its nnp_gru.nim, in NumPy: there is no Python in which it runs."""
+    y, hidden = task.x, task.states[0].copy()
+    for layer in range(task.spec.num_layers):
+        w, u = task.arrays[f"W3s{layer}"], task.arrays["U3s"][layer]
+        bw, bu = task.arrays["bW3s"][layer], task.arrays["bU3s"][layer]
+        outputs = []
+        for x in y:
+            w3x, u3h = x @ w.T + bw, hidden[layer] @ u.T + bu
+            r = _sigmoid(w3x[:, :H] + u3h[:, :H])
+            z = _sigmoid(w3x[:, H : 2 * H] + u3h[:, H : 2 * H])
+            n = np.tanh(w3x[:, 2 * H :] + r * u3h[:, 2 * H :])
+            hidden[layer] = (1 - z) * n + z * hidden[layer]
+            outputs.append(hidden[layer].copy())
+        y = np.stack(outputs)
+    return Answer(y, [hidden])
+
+
+def _sigmoid(a: Array) -> Array:
+    return 1 / (1 + np.exp(-a))
+
+
+def without_lengths(task: Task) -> Task:
+    """Arraymancer's GRU takes none."""
+    if task.lengths is not None:
+        pytest.skip("Arraymancer's GRU knows no lengths")
+    return task
+
+
+_MXNET: Arrays = dict(np.load(Path(__file__).parent / "golden" / "mxnet-1.9.1" / "rows.npz"))
 JUDGES: dict[str, RowJudge] = {
+    "arraymancer": RowJudge(lambda row: {"num_layers": 3}, in_arraymancer, without_lengths),
+    "cudnn": RowJudge(_pytorch_most, in_cudnn),
+    "mxnet": RowJudge(_mxnet_most, in_mxnet, recorded_by_mxnet),
     "pytorch": RowJudge(_pytorch_most, in_pytorch),
     "onnx": RowJudge(
         lambda row: {"direction": "bidirectional", **({"peephole": True} if row.cell == "lstm" else {})}, in_onnxruntime

@@ -70,7 +70,7 @@ def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
     script = (
         "import os, sys, rnnbridge as rb\n"
         "from tests.test_bundle import WEIGHTS\n"
-        "import rnnbridge.converters.npz\n"
+        "rb.formats()\n"  # imports every converter, while the standard library can be read
         "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "try: rb.save(WEIGHTS, sys.argv[1])\n"
         "except rb.FileAccessError as error: print(error)\n"

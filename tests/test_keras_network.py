@@ -6,9 +6,6 @@ They are other people's work (MIT) and are never committed. Where one cannot be 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 import warnings
 import zipfile
@@ -21,11 +18,11 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.proof.tolerance import expectation, run_reference
+from tests.fetching import package
 from tests.keras_models import allowed, answers, keras_named, opened
 from tests.samples import spec_of
 
 pytestmark = pytest.mark.network
-CACHE = Path(os.environ.get("RNNBRIDGE_CACHE", Path.home() / ".cache" / "rnnbridge-tests"))
 # The kind of titles that textgenrnn was trained on.
 TITLES = (
     "What is the best thing you have ever seen in your life?",
@@ -34,19 +31,6 @@ TITLES = (
     "People of Reddit, what is the most interesting thing you have ever done?",
 )
 CONTEXT = 40  # characters that the model sees
-
-
-def package(name: str, version: str, *options: str) -> Path:
-    """The archive of a package, downloaded once and not installed."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    found = sorted(CACHE.glob(f"{name}-{version}*"))
-    if not found:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *options, f"{name}=={version}"]
-        done = subprocess.run([*command, "--dest", str(CACHE)], capture_output=True, text=True, check=False)
-        found = sorted(CACHE.glob(f"{name}-{version}*"))
-        if done.returncode or not found:
-            pytest.skip(f"{name} {version} cannot be downloaded: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-    return found[0]
 
 
 @pytest.fixture(scope="module")

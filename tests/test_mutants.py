@@ -43,7 +43,9 @@ def ask(row: Convention, lengths: Sequence[int] | None = None, **changes: Any) -
     given = inputs_of(spec, 3)
     states = [{"h": given.h0, "c": given.c0}[state] for state in row.state_order.split()]
     task = Task(row, spec, arrays, given.x, states, None if lengths is None else np.array(lengths))
-    return Witness(task, JUDGES[row.framework].run(task))
+    judge = JUDGES[row.framework]
+    task = task if judge.recorded is None else judge.recorded(task)
+    return Witness(task, judge.run(task))
 
 
 def wanted(row: Convention, seen: Witness) -> Expectation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,3 +93,35 @@ def test_random_bytes_are_a_format_error(case: str, tmp_path: Path) -> None:
         noise = rng.integers(0, 256, size, np.uint8).tobytes()
         assert not attempt(tmp_path / name, noise, format_name)
         assert not attempt(tmp_path / name, head + noise, format_name)
+
+
+def with_pickle(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """A zip file of torch.save with its pickle changed and every checksum right again."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
+        for name in before.namelist():
+            member = before.read(name)
+            after.writestr(name, change(member) if name.endswith("data.pkl") else member)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["module", "state_dict"])
+def test_changed_pickles_are_a_format_error_or_other_numbers(whole: bool, tmp_path: Path) -> None:
+    """Bytes exchanged, taken out, put in and copied from elsewhere in the pickle."""
+    module, rng = module_of("GRU", {"num_layers": 2}), np.random.default_rng(13)
+    torch.save(module if whole else module.state_dict(), tmp_path / "a.pt")
+    content = (tmp_path / "a.pt").read_bytes()
+
+    def changed(pickled: bytes) -> bytes:
+        place, source, length = (int(rng.integers(len(pickled))) for _ in range(3))
+        noise = rng.integers(0, 256, 1 + length % 8, np.uint8).tobytes()
+        kinds = (
+            pickled[:place] + noise[:1] + pickled[place + 1 :],
+            pickled[:place] + pickled[place + 1 + length % 8 :],
+            pickled[:place] + noise + pickled[place:],
+            pickled[:place] + pickled[source : source + length % 60] + pickled[place:],
+        )
+        return kinds[int(rng.integers(len(kinds)))]
+
+    refused = sum(not attempt(tmp_path / "a.pt", with_pickle(content, changed), "pytorch") for _ in range(300))
+    assert refused > 100

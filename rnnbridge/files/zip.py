@@ -45,11 +45,14 @@ def member_names(path: Path, head: bytes) -> list[str]:
         return [head[_LOCAL_HEADER : _LOCAL_HEADER + length].decode("utf-8", "replace")]
 
 
-def read_members(path: Path, only: Collection[str] | None = None) -> dict[str, bytes]:
+def read_members(
+    path: Path, only: Collection[str] | None = None, *, checksums_optional: bool = False
+) -> dict[str, bytes]:
     """Read a whole archive.
 
     Args:
         only: the members wanted, each of which must be there; None is all.
+        checksums_optional: a checksum of 0 is none, as torch writes it where it is told to save the time.
 
     Raises:
         FormatError: no zip archive, truncated, a wrong checksum, a name twice, a wanted member that is missing, or
@@ -63,6 +66,8 @@ def read_members(path: Path, only: Collection[str] | None = None) -> dict[str, b
                 raise FormatError(
                     f"{path}: the archive has no {', '.join(missing)} among {', '.join(have) or 'nothing'}"
                 )
+            for entry in archive.infolist() if checksums_optional else ():
+                entry.CRC = entry.CRC or None  # type: ignore[assignment]  # None is not checked
             return {name: archive.read(name) for name in (have if only is None else only)}
     except FormatError:
         raise
