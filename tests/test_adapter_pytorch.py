@@ -272,3 +272,14 @@ def cell_of(problem: Problem) -> Any:
     arrays = {name.removesuffix("_l0"): torch.tensor(array) for name, array in problem.weights.arrays.items()}
     stepper.load_state_dict(arrays)
     return stepper
+
+
+def test_a_single_number_written_where_pytorch_counts_no_version_is_seen() -> None:
+    net, x = adapter.GRU(5, 33), torch.randn(7, 2, 5)
+    with torch.no_grad():
+        for at in (0, 7, 333, net.weight_hh_l0.numel() - 1):
+            net(x)
+            net.weight_hh_l0.data.view(-1)[at] += 0.5
+            fresh = adapter.GRU(5, 33)
+            fresh.load_state_dict(net.state_dict())
+            assert torch.equal(net(x)[0], fresh(x)[0]), at

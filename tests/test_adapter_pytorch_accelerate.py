@@ -36,6 +36,7 @@ class Model(torch.nn.Module):
         return self.output(self.cell(x[-1]))
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's, of its own module, once
 def test_every_module_is_swapped_or_the_reason_is_given() -> None:
     torch.manual_seed(0)
     model, x = Model(), torch.randn(T, N, I)

@@ -286,3 +286,16 @@ def test_weights_made_in_inference_mode_run() -> None:
         before = module(x)[0]
         module.weight_hh_l0.mul_(2)
         assert not torch.equal(module(x)[0], before)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own use of it
+def test_forward_mode_derivatives_are_refused() -> None:
+    net, x = adapter.LSTM(5, 3), torch.randn(7, 2, 5)
+    with pytest.raises(adapter.UnsupportedError, match="no forward-mode derivatives"):
+        torch.func.jvp(lambda one: net(one)[0], (x,), (torch.ones_like(x),))
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    with torch.autograd.forward_ad.dual_level():
+        net(x)
+        with pytest.raises(adapter.UnsupportedError, match="no forward-mode derivatives"):
+            net(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))

@@ -366,3 +366,62 @@ def test_batches_of_ones_own_are_trained_on() -> None:
     assert all(one != other for one, other in pairwise(history["step_loss"]))
     with pytest.raises(rb.ArgumentError, match=r"data gave 3 batches, and len\(data\) is 4"):
         train("classifier", data=Own(4), **changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data": np.ones((3, 5))}, "data is a ndarray; it is Batches"),
+        ({"data": None}, "data is a NoneType"),
+        ({"validation": [1]}, "validation is a list; it is Batches"),
+        ({"loss": "ce"}, "loss is 'ce'; it is CrossEntropy"),
+        ({"loss": MSE}, "loss is <class"),
+        ({"loss": lambda *_: 1.0}, "what the loss gave is a float; it is a LossValue"),
+        ({"optimiser": "adam"}, "optimiser is a str; it is a Optimiser"),
+        ({"optimiser": Adam}, "it is a Optimiser"),
+        ({"schedule": 0.5}, "schedule is a float; it is a Schedule"),
+    ],
+)
+def test_parts_of_another_kind_are_refused(change: dict[str, Any], said: str) -> None:
+    rng = np.random.default_rng(1)
+    data = Batches(rng.standard_normal((5, 7, 3)).astype("f"), rng.standard_normal((5, 7, 2)).astype("f"), batch_size=2)
+    parts = {"data": data, "loss": MSE(), "optimiser": Adam(1e-3)} | change
+    with pytest.raises(rb.ArgumentError, match=said):
+        fit(Sequential(Linear(3, 2, seed=1)), **parts)
+
+
+def test_data_that_give_more_batches_than_they_say_end() -> None:
+    class Endless(Batches):
+        def batches(self, epoch: int, start: int = 0) -> Any:
+            while True:
+                yield from super().batches(epoch)
+
+    rng = np.random.default_rng(1)
+    data = Endless(rng.standard_normal((5, 7, 3)).astype("f"), rng.standard_normal((5, 7, 2)).astype("f"), batch_size=2)
+    history = fit(Sequential(Linear(3, 2, seed=1)), data, loss=MSE(), optimiser=Adam(1e-3), epochs=2)
+    assert len(history["step_loss"]) == 6
+
+
+def test_a_validation_loss_that_is_no_number_is_never_the_best() -> None:
+    model, stopping, plateau = Sequential(Linear(3, 2, seed=1)), EarlyStopping(patience=3), Plateau(patience=5)
+    stopping.begin()
+    for loss in (float("nan"), 0.7, 0.6):
+        stopping.observe(loss, model)
+        plateau.observe(loss, 1.0)
+    assert (stopping.best, stopping.bad) == (0.6, 0)
+    assert plateau.rate(1.0, 3) == 1.0
+
+
+def test_an_optimiser_that_trained_another_model_is_refused_before_anything_is_written() -> None:
+    optimiser = Adam(1e-3)
+    optimiser.update({"w": np.ones((3, 5), "f")}, {"w": np.ones((3, 5), "f")})
+    weights = {"v": np.ones(3, "f"), "w": np.ones((2, 7), "f")}
+    with pytest.raises(rb.ArgumentError, match="it trained another model; make a new one"):
+        optimiser.update(weights, {name: np.ones_like(array) for name, array in weights.items()})
+    assert all((array == 1).all() for array in weights.values())
+
+
+def test_one_layer_in_two_places_is_refused() -> None:
+    layer = Linear(3, 3, seed=1)
+    with pytest.raises(rb.ArgumentError, match="a layer is there twice"):
+        Sequential(layer, Sequential(layer))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.engine.arguments import whole
+from rnnbridge.engine.arguments import check_is, refuse, whole
 from rnnbridge.errors import ArgumentError, DivergedError, TargetExistsError
 from rnnbridge.training.arguments import real
 from rnnbridge.training.checkpoint import load_checkpoint, save_checkpoint
@@ -81,6 +81,7 @@ def fit(
         FormatError, FileAccessError: the checkpoint cannot be resumed from, or not be written.
     """
     model = _as_model(model)
+    _check_parts(data, validation, loss, optimiser, schedule, early_stopping)
     _check_options(validation, early_stopping, clip_norm, clip_value, checkpoint, checkpoint_every)
     _check_direction(model, data, validation)
     end = whole("epochs", epochs, least=0) * len(data)
@@ -93,7 +94,8 @@ def fit(
     with progress_bar(done=run.step, total=end, epochs=epochs, unit=_unit(data), shown=progress) as show:
         while run.step < end and not (early_stopping and early_stopping.is_over):
             lr = run.lr
-            for batch in islice(data.batches(run.epoch, run.batch), end - run.step):
+            left = max(0, min(end - run.step, len(data) - run.batch))
+            for batch in islice(data.batches(run.epoch, run.batch), left):
                 lr = run.lr
                 value, state = step(run.model, batch, state=run.state, lr=lr)
                 run.note(value, state if data.carries_state else None)
@@ -102,7 +104,7 @@ def fit(
                     save()
             if run.batch < len(data) and run.step < end:
                 raise ArgumentError(f"data gave {run.batch} batches, and len(data) is {len(data)}")
-            if run.batch == len(data):
+            if run.batch >= len(data):
                 run.end_epoch(lr, None if validation is None else evaluate(run.model, validation, loss))
             if save:
                 save()
@@ -139,6 +141,7 @@ def train_step(
     model = _as_model(model)
     y, final, tape = model.forward(batch.x, state, batch.lengths, training=True)
     value = loss(y, batch.y, batch.lengths if model.keeps_time else None)
+    refuse(check_is("what the loss gave", value, LossValue, required=True))
     _check_finite("loss", value.mean)
     gradients = model.backward(tape, value.dy, want=("weights",)).weights
     if clip_norm is not None:
@@ -210,6 +213,19 @@ def _check_direction(model: Sequential, *data: Data | None) -> None:
                     f"layer {place} is {layer.spec.direction}, and the data hand the state on from batch to batch: its "
                     "first output needs the last input. Train it on Batches of whole sequences"
                 )
+
+
+def _check_parts(data: Any, validation: Any, loss: Any, optimiser: Any, schedule: Any, stopping: Any) -> None:
+    for name, one in (("data", data), ("validation", validation)):
+        if not (one is None and name == "validation") and not hasattr(one, "carries_state"):
+            raise ArgumentError(f"{name} is a {type(one).__name__}; it is Batches(x, y, ...) or Windows(stream, ...)")
+    if isinstance(loss, type) or not callable(loss):
+        raise ArgumentError(f"loss is {loss!r}; it is CrossEntropy(), MSE(), BCEWithLogits() or a function")
+    refuse(
+        check_is("optimiser", optimiser, Optimiser, required=True),
+        check_is("schedule", schedule, Schedule),
+        check_is("early_stopping", stopping, EarlyStopping),
+    )
 
 
 def _check_options(

@@ -50,6 +50,12 @@ class Optimiser(ABC):
         """
         for name, gradient in gradients.items():
             _check(name, weights.get(name), gradient)
+            for slot, kept in self.state.get(name, {}).items():
+                if np.ndim(kept) and kept.shape != gradient.shape:
+                    raise ArgumentError(
+                        f"the optimiser's {slot} of {name} is {list(kept.shape)}, the gradient {list(gradient.shape)}: "
+                        "it trained another model; make a new one"
+                    )
         rate = self.lr if lr is None else real("lr", lr)
         for name, gradient in gradients.items():
             slots = self.state.setdefault(name, {"step": np.zeros((), np.int64)})

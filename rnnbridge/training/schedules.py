@@ -161,7 +161,7 @@ class Plateau(Schedule):
     def observe(self, loss: float, lr: float) -> None:
         """Count an epoch, and lower the rate if it is one too many."""
         now = self._state
-        if now["best"] is None or loss < now["best"] * (1 - self.threshold):
+        if not math.isnan(loss) and (now["best"] is None or loss < now["best"] * (1 - self.threshold)):
             now["best"], now["bad"] = loss, 0
         else:
             now["bad"] += 1

@@ -30,7 +30,7 @@ class Sequential(Module):
     (`model.layers[0].freeze()`) have no gradients. The state is one entry for each layer, None where it has none.
 
     Raises:
-        ArgumentError: something that is no layer, or a recurrent one that takes [T, N, .].
+        ArgumentError: something that is no layer, one that is there twice, or a recurrent one that takes [T, N, .].
     """
 
     def __init__(self, *layers: Any) -> None:
@@ -40,6 +40,8 @@ class Sequential(Module):
         for layer in layers:
             _check_layer(layer)
         self.layers = layers
+        if len({id(array) for array in self.weights.values()}) < len(self.weights):
+            raise ArgumentError("a layer is there twice, or two share weights: each has gradients of its own here")
         self.keeps_time = all(getattr(layer, "keeps_time", True) for layer in layers)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +50,7 @@ class EarlyStopping:
 
     def observe(self, loss: float, model: Sequential) -> None:
         """Look at an epoch's validation loss, and keep the weights if it is the best."""
-        if self.best is None or loss < self.best - self.min_delta:
+        if not math.isnan(loss) and (self.best is None or loss < self.best - self.min_delta):
             self.best, self.bad = loss, 0
             self.weights = {name: array.copy() for name, array in trainable(model).items()}
         else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from rnnbridge.errors import RNNBridgeError
 
@@ -30,6 +32,18 @@ def notice(text: str) -> None:
         return
     _given.add(text)
     warnings.warn(text, stacklevel=5)
+
+
+def refuse_forward_mode(tensors: Iterable[Any]) -> None:
+    """An operator without a rule for tangents would give zeros in silence.
+
+    Raises:
+        UnsupportedError: one of the tensors has a tangent.
+    """
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise UnsupportedError(f"the engine computes no forward-mode derivatives (jvp). {UNDO.format(name='LSTM')}")
 
 
 def check_tensors(module: Any, input: Any, states: tuple[Any, ...], weights: list[Any]) -> None:

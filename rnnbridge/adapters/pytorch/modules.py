@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from rnnbridge.adapters.pytorch.errors import check_tensors, notice, unsupported
+from rnnbridge.adapters.pytorch.errors import check_tensors, notice, refuse_forward_mode, unsupported
 from rnnbridge.adapters.pytorch.ops import rnn
 from rnnbridge.errors import ArgumentError, SpecError
 
@@ -49,6 +49,7 @@ class OnEngine:
         """y and the final states; form is `problem.Form`'s fields."""
         x, states = _cast(x, states, weights[0].dtype)
         check_tensors(self, x, states, weights)
+        refuse_forward_mode((x, *states, *weights))
         h0, c0 = (*states, None, None)[:2]
         drops = self.training and self.dropout > 0 and form[1] > 1  # type: ignore[attr-defined]
         seed = torch.randint(2**62, (2,)) if drops else None

@@ -12,24 +12,22 @@ from rnnbridge.engine import Plan
 from rnnbridge.engine.memory import Block
 from rnnbridge.spec import RNNSpec
 
-_MOST_SAMPLES = 64
-
 
 @dataclass(frozen=True)
 class _Packing:
-    """A layer's packed weights, and how to tell that they are still these: where each tensor is, its version, and some
-    of its numbers, since PyTorch counts no version when `tensor.data` is written to."""
+    """A layer's packed weights, and how to tell that they are still these: where each tensor is, its version, and its
+    numbers, since PyTorch counts no version when `tensor.data` is written to."""
 
     spec: RNNSpec
     signs: list[tuple[int, int]]
-    samples: list[Any]
-    sampled: list[bytes]
+    arrays: list[Any]
+    packed: list[Any]
     training: bool
     block: Block
 
     def fits(self, plan: Plan, signs: list[tuple[int, int]]) -> bool:
         same = self.signs == signs and self.training >= plan.training and self.spec == plan.spec
-        return same and all(map(_equal, self.samples, self.sampled))
+        return same and all(map(_same_bits, self.arrays, self.packed))
 
 
 # By the first weight, so that a packing goes with its module. A cache alone: what is in it may go at any time.
@@ -50,10 +48,8 @@ def packed_weights(plan: Plan, weights: list[Any]) -> Block:
     arrays = [weight.detach().contiguous().numpy() for weight in weights]
     block = plan.pack(dict(zip(plan.spec.weight_shapes(), arrays, strict=True)))
     if signs is not None:
-        samples = [array.reshape(-1)[:: max(1, array.size // _MOST_SAMPLES)] for array in arrays]
-        _packings[weights[0]] = _Packing(
-            plan.spec, signs, samples, [one.tobytes() for one in samples], plan.training, block
-        )
+        copies = [array.copy() for array in arrays]
+        _packings[weights[0]] = _Packing(plan.spec, signs, arrays, copies, plan.training, block)
     return block
 
 
@@ -64,6 +60,5 @@ def _signs(weights: list[Any]) -> list[tuple[int, int]] | None:
     return [(weight.data_ptr(), weight._version) for weight in weights]
 
 
-def _equal(sample: Any, sampled: bytes) -> bool:
-    one: bytes = np.ndarray.tobytes(sample)
-    return one == sampled
+def _same_bits(array: Any, other: Any) -> bool:
+    return bool(np.array_equal(array.view(np.uint32), other.view(np.uint32)))
