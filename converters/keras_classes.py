@@ -159,6 +159,8 @@ LINEAR: dict[str, tuple[str, ...]] = {
 LAMBDA_LEFT = ("function_type", "module", "output_shape_type", "output_shape_module")
 """What Keras 2 wrote of a Lambda beside its function, which Keras 3 drops itself from some files alone."""
 
+# Classes of Keras 2 that Keras 3 left out.
+REMOVED_CLASSES = ("LocallyConnected1D", "LocallyConnected2D", "ThresholdedReLU")
 RENAMED_CLASSES = {
     "CuDNNLSTM": "LSTM",
     "CuDNNGRU": "GRU",

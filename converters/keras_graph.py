@@ -15,15 +15,18 @@ _RECURRENT = ("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "ConvLSTM2D", 
 _ENDS = ("input_layers", "output_layers")
 
 
-def upgraded_graph(config: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:
+def upgraded_graph(config: Mapping[str, Any], layers: list[dict[str, Any]], version: int) -> dict[str, Any]:
     """A functional model's config with upgraded layers and its calls as Keras 3 reads them.
 
     Args:
         config: of the model, as its file has it.
         layers: its entries, already upgraded but for their calls.
+        version: the major version of Keras that wrote it.
     """
     shifted = set(_counted_from_one(config, layers))
     ends = {key: _one_alone(_moved(config[key], shifted)) for key in _ENDS if key in config}
+    if version == 2:
+        shifted |= set(_functional_from_one(layers))
     return {**config, "layers": [_called(entry, shifted) for entry in layers], **ends}
 
 
@@ -54,7 +57,7 @@ def _tensors(entry: dict[str, Any], call: Any) -> Iterator[list[Any]]:
     if call and _is_tensor(call):  # newer tf.keras, where a call has one tensor alone
         call = [call]
     for one in call if isinstance(call, list) else [call]:
-        if not _is_tensor(one):
+        if not _is_tensor(one) or min(one[1:3]) < 0:
             raise FormatError(
                 f"layer {entry.get('name')!r}: a call with {str(one)[:80]}; [layer, node, tensor, keywords] is accepted"
             )
@@ -86,6 +89,17 @@ def _counted_from_one(config: Mapping[str, Any], layers: list[dict[str, Any]]) -
         last[name] = max(node, last.get(name, 0))
     for entry in layers:
         if entry["class_name"] == "Sequential" and last.get(entry["name"], 0) >= len(entry.get("inbound_nodes", [])):
+            yield entry["name"]
+
+
+def _functional_from_one(layers: list[dict[str, Any]]) -> Iterator[str]:
+    """The functional models among the layers. Keras 2 counts their first call as number 1; Keras 3 as 0 where a layer
+    takes what they give, and as 1 where it is an output of the model (keras/src/models/functional.py: get_tensor)."""
+    numbers: dict[str, list[int]] = {}
+    for name, node in _used([entry.get("inbound_nodes", []) for entry in layers]):
+        numbers.setdefault(name, []).append(node)
+    for entry in layers:
+        if entry["class_name"] in ("Functional", "Model") and min(numbers.get(entry["name"], [0])) > 0:
             yield entry["name"]
 
 

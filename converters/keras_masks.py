@@ -1,4 +1,4 @@
-"""Masks that a merging layer joins: by all in Keras 2 and by any in Keras 3, so that unequal ones come out different.
+"""Masks that Keras 2 makes, joins or fills otherwise than Keras 3: what heeds or ignores them would come out different.
 
 A mask is known by what computes it, so two inputs with one mask are no obstacle. Knows configs of Keras 2, no arrays.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from rnnbridge.converters.keras_classes import CONTAINERS
 
+Key = tuple[str, int]  # a layer and the number of its call
 Mask = tuple[Any, ...] | None
 _MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 _RECURRENT = ("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional")
@@ -18,28 +19,65 @@ _PASS = (
     "Activation", "ActivityRegularization", "AlphaDropout", "BatchNormalization", "Dense", "Dropout", "ELU",
     "GaussianDropout", "GaussianNoise", "LayerNormalization", "LeakyReLU", "PReLU", "ReLU", "SpatialDropout1D",
 )  # fmt: skip
+_HEEDS = (*_RECURRENT, "GlobalAveragePooling1D")  # they read no step that is masked
 _UNEQUAL = "unequal"
 
 
-def unequal_masks(config: Mapping[str, Any]) -> Iterator[str]:
-    """What in a functional model of Keras 2 would see another mask in Keras 3, one sentence each."""
-    masks: dict[tuple[str, int], Mask] = {}
-    waiting = [(entry, k, call) for entry in config["layers"] for k, call in enumerate(entry.get("inbound_nodes", []))]
+def unequal_masks(config: Mapping[str, Any], repeats: bool) -> Iterator[str]:
+    """What in a model of Keras 2 would see another mask, or other numbers past one, in Keras 3, one sentence each.
+
+    Args:
+        config: of a functional model or a Sequential.
+        repeats: whether its Bidirectional gives its last output again past a mask, where that of Keras 3 gives zeros.
+    """
+    masks: dict[Key, Mask] = {}
+    repeated: dict[Key, str | None] = {}
+    for entry, key, keys in _calls(config):
+        kind, (name, _) = entry["class_name"], key
+        inputs = [_of(one, masks) for one in keys]
+        past = next(filter(None, (_of(one, repeated) for one in keys)), None)
+        if kind == "TimeDistributed" and _masks(entry["config"].get("layer", {})):
+            yield f"layer {name!r}: TimeDistributed hands on its own layer's mask in Keras 2, and does not in Keras 3"
+        if kind == "Softmax" and any(inputs):
+            yield f"layer {name!r}: Softmax leaves masked steps out in Keras 3, and does not look at masks in Keras 2"
+        if not _ignores(entry) and (found := next((one for one in inputs if one and one[0] == _UNEQUAL), None)):
+            yield (
+                f"layer {name!r}: its mask is joined of unequal ones in {found[1]!r}, by all in Keras 2 and by any in "
+                "Keras 3"
+            )
+        if past and kind not in _HEEDS and not _carries(kind):
+            yield (
+                f"layer {name!r}: it reads what {past!r} gives past a mask, its last output again in this Keras and "
+                "zeros in Keras 3"
+            )
+        masks[key] = _after(entry, keys, inputs)
+        repeated[key] = past if _carries(kind) else None
+        if repeats and kind == "Bidirectional" and inputs and inputs[0] and masks[key]:
+            repeated[key] = name
+
+
+def _calls(config: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Key, list[Key]]]:
+    """Every call of a layer after those whose results it takes: the layer, what names the call, and what it takes."""
+    entries = config["layers"]
+    if not any("inbound_nodes" in entry for entry in entries):  # a Sequential
+        before: list[Key] = []
+        for number, entry in enumerate(entries):
+            inner = entry["config"]
+            key = (str(inner.get("name", number)) if isinstance(inner, Mapping) else str(number), 0)
+            yield entry, key, before
+            before = [key]
+        return
+    done: dict[Key, None] = {}
+    waiting = [(entry, k, call) for entry in entries for k, call in enumerate(entry.get("inbound_nodes", []))]
     while waiting:
         later = []
         for entry, number, call in waiting:
-            tensors = [one for one in _listed(call) if isinstance(one, list) and len(one) > 2]
-            keys = [(one[0], one[1]) for one in tensors]
-            if any(_missing(key, masks, config) for key in keys):
+            keys = [(one[0], one[1]) for one in _listed(call) if isinstance(one, list) and len(one) > 2]
+            if any(_missing(key, done, config) for key in keys):
                 later.append((entry, number, call))
                 continue
-            inputs = [_of(key, masks) for key in keys]
-            if not _ignores(entry) and (found := next((one for one in inputs if one and one[0] == _UNEQUAL), None)):
-                yield (
-                    f"layer {entry['name']!r}: its mask is joined of unequal ones in {found[1]!r}, by all in "
-                    "Keras 2 and by any in Keras 3"
-                )
-            masks[entry["name"], number] = _after(entry, keys, inputs)
+            yield entry, (entry["name"], number), keys
+            done[entry["name"], number] = None
         if len(later) == len(waiting):
             return  # a damaged graph, of which others say more
         waiting = later
@@ -51,15 +89,20 @@ def _listed(call: Any) -> list[Any]:
     return [call] if call and isinstance(call[0], str) else call
 
 
-def _missing(key: tuple[str, int], masks: Mapping[tuple[str, int], Mask], config: Mapping[str, Any]) -> bool:
-    known = any(name == key[0] for name, _ in masks)
+def _missing(key: Key, done: Mapping[Key, Any], config: Mapping[str, Any]) -> bool:
+    known = any(name == key[0] for name, _ in done)
     made = any(entry.get("name") == key[0] and entry.get("inbound_nodes") for entry in config["layers"])
-    return made and not (key in masks or (known and (key[0], key[1] - 1) in masks))
+    return made and not (key in done or (known and (key[0], key[1] - 1) in done))
 
 
-def _of(key: tuple[str, int], masks: Mapping[tuple[str, int], Mask]) -> Mask:
+def _of(key: Key, found: Mapping[Key, Any]) -> Any:
     """A nested model's first call is number 1 in older files."""
-    return masks.get(key, masks.get((key[0], key[1] - 1)))
+    return found.get(key, found.get((key[0], key[1] - 1)))
+
+
+def _carries(kind: str) -> bool:
+    """Whether a layer turns each step into a step, and its input's mask is its output's."""
+    return kind in (*_PASS, *_MERGES, "TimeDistributed")
 
 
 def _ignores(entry: Mapping[str, Any]) -> bool:
@@ -67,7 +110,7 @@ def _ignores(entry: Mapping[str, Any]) -> bool:
     return entry["class_name"] in (*_PASS, *_MERGES, *_DROP)
 
 
-def _after(entry: Mapping[str, Any], keys: list[tuple[str, int]], inputs: list[Mask]) -> Mask:
+def _after(entry: Mapping[str, Any], keys: list[Key], inputs: list[Mask]) -> Mask:
     """The mask that comes out of a layer."""
     kind, config = entry["class_name"], entry["config"]
     if kind == "Masking":
@@ -81,7 +124,17 @@ def _after(entry: Mapping[str, Any], keys: list[tuple[str, int]], inputs: list[M
         return inputs[0] if inner.get("return_sequences") and inputs else None
     if kind == "TimeDistributed" or kind in _PASS:
         return inputs[0] if inputs else None
-    return (kind, entry["name"], *inputs) if kind in CONTAINERS and any(inputs) else None
+    if kind in CONTAINERS and (any(inputs) or any(map(_masks, config.get("layers", ())))):
+        return (kind, entry["name"], *keys, *inputs)
+    return None
+
+
+def _masks(entry: Mapping[str, Any]) -> bool:
+    """Whether a layer makes a mask, or has one that does."""
+    config = entry.get("config", {})
+    inner = config.get("layers", ()) if isinstance(config, Mapping) else config
+    makes = entry.get("class_name") == "Masking" or (isinstance(config, Mapping) and bool(config.get("mask_zero")))
+    return makes or any(map(_masks, inner))
 
 
 def _joined(entry: Mapping[str, Any], inputs: list[Mask]) -> Mask:

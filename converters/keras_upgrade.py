@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from rnnbridge.catalogue import CarriedLayer
-from rnnbridge.converters.keras_classes import CONTAINERS, DEAD, KEYWORDS, LINEAR, RENAMED, RENAMED_CLASSES
+from rnnbridge.converters.keras_classes import (
+    CONTAINERS,
+    DEAD,
+    KEYWORDS,
+    LINEAR,
+    REMOVED_CLASSES,
+    RENAMED,
+    RENAMED_CLASSES,
+)
 from rnnbridge.converters.keras_config import is_keras_own
 from rnnbridge.converters.keras_entry import (
     SAID_BY_MODULE,
@@ -89,12 +97,12 @@ class Upgrade:
         if isinstance(config, list):  # a Sequential before Keras 2.2.3
             config = {"name": entry.get("name", "sequential"), "layers": config}
         entries = [self._layer(dict(one), layer) for one, layer in zip(config["layers"], layers, strict=True)]
+        before = config
         if kind == "Sequential":
             config = {**config, "layers": with_input(config["layers"], entries)}
         else:
-            graph = upgraded_graph(config, entries)  # which refuses a damaged one
-            self.problems += unequal_masks(config) if self.version < 3 else ()
-            config = graph
+            config = upgraded_graph(config, entries, self.version)  # which refuses a damaged one
+        self.problems += unequal_masks(before, self.repeats) if self.version < 3 else ()
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:
@@ -103,6 +111,9 @@ class Upgrade:
         kind = entry["class_name"]
         if kind in CONTAINERS and layer.children:
             return self._container(entry, layer.children)
+        if kind in REMOVED_CLASSES and is_keras_own(entry):
+            self.problems.append(f"layer {layer.name!r}: Keras 3 has no {kind}")
+            return entry
         if self._is_strange(entry, layer):
             self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if _is_code(entry) else _UNKNOWN,)))
             return lambda_entry(entry) if kind == "Lambda" else entry

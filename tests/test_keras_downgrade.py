@@ -39,7 +39,7 @@ def layer_of(path: Path, name: str) -> dict[str, Any]:
     return next(one for one in config_of(path)["config"]["layers"] if one["config"]["name"] == name)
 
 
-@pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")  # the models are built as in Keras 2
+@pytest.mark.filterwarnings("ignore:(Do not pass an .input_shape|Argument .alpha. is deprecated):UserWarning")
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.parametrize("name", BUILT)
 def test_tf_keras_gives_the_outputs_of_keras_3(name: str, suffix: str, tmp_path: Path) -> None:
