@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rnnbridge.adapters.pytorch.modules import OnEngine, read_reset, with_reset
+from rnnbridge.adapters.pytorch.modules import OnEngine, WithNonlinearity, WithReset
 
 
 class Cell(OnEngine):
@@ -58,7 +58,7 @@ class LSTMCell(Cell, torch.nn.LSTMCell):
     _has_cell_state = True
 
 
-class GRUCell(Cell, torch.nn.GRUCell):
+class GRUCell(WithReset, Cell, torch.nn.GRUCell):
     """nn.GRUCell on the engine.
 
     Args:
@@ -67,23 +67,6 @@ class GRUCell(Cell, torch.nn.GRUCell):
     The other arguments are nn.GRUCell's.
     """
 
-    reset = "after"
 
-    def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.reset = read_reset(reset)
-
-    @property
-    def _cell(self) -> str:
-        return f"gru_{self.reset}"
-
-    def extra_repr(self) -> str:
-        return with_reset(super().extra_repr(), self.reset)
-
-
-class RNNCell(Cell, torch.nn.RNNCell):
+class RNNCell(WithNonlinearity, Cell, torch.nn.RNNCell):
     """nn.RNNCell on the engine: the same arguments, parameters, outputs and errors."""
-
-    @property
-    def _cell(self) -> str:
-        return f"rnn_{self.nonlinearity}"

@@ -145,7 +145,37 @@ class LSTM(Stack, torch.nn.LSTM):
     _has_cell_state = True
 
 
-class GRU(Stack, torch.nn.GRU):
+class WithReset:
+    """A GRU's formula: an argument more than PyTorch's constructor has, which repr shows where it is not PyTorch's."""
+
+    reset = "after"
+
+    def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if reset not in ("after", "before"):
+            raise SpecError(f'reset is {reset!r}; it is "after" (r * (U h + b), as nn.GRU) or "before" (U (r * h))')
+        self.reset = reset
+
+    @property
+    def _cell(self) -> str:
+        return f"gru_{self.reset}"
+
+    def extra_repr(self) -> str:
+        text: str = super().extra_repr()  # type: ignore[misc]
+        return text if self.reset == "after" else f"{text}, reset={self.reset!r}"
+
+
+class WithNonlinearity:
+    """A plain RNN's activation, under PyTorch's name for it."""
+
+    nonlinearity: str
+
+    @property
+    def _cell(self) -> str:
+        return f"rnn_{self.nonlinearity}"
+
+
+class GRU(WithReset, Stack, torch.nn.GRU):
     """nn.GRU on the engine.
 
     Args:
@@ -155,42 +185,9 @@ class GRU(Stack, torch.nn.GRU):
     The other arguments are nn.GRU's.
     """
 
-    reset = "after"
 
-    def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.reset = read_reset(reset)
-
-    @property
-    def _cell(self) -> str:
-        return f"gru_{self.reset}"
-
-    def extra_repr(self) -> str:
-        return with_reset(super().extra_repr(), self.reset)
-
-
-class RNN(Stack, torch.nn.RNN):
+class RNN(WithNonlinearity, Stack, torch.nn.RNN):
     """nn.RNN on the engine: the same arguments, parameters, outputs and errors."""
-
-    @property
-    def _cell(self) -> str:
-        return f"rnn_{self.nonlinearity}"
-
-
-def read_reset(reset: str) -> str:
-    """The formula's name.
-
-    Raises:
-        SpecError: it is another one.
-    """
-    if reset not in ("after", "before"):
-        raise SpecError(f'reset is {reset!r}; it is "after" (r * (U h + b), as nn.GRU) or "before" (U (r * h))')
-    return reset
-
-
-def with_reset(text: str, reset: str) -> str:
-    """The text of a module's sizes, with the formula if it is not PyTorch's."""
-    return text if reset == "after" else f"{text}, reset={reset!r}"
 
 
 def _cast(x: Any, states: tuple[Any, ...], dtype: Any) -> tuple[Any, tuple[Any, ...]]:
