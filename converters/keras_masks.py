@@ -23,7 +23,7 @@ _HEEDS = (*_RECURRENT, "GlobalAveragePooling1D")  # they read no step that is ma
 _UNEQUAL = "unequal"
 
 
-def unequal_masks(config: Mapping[str, Any], repeats: bool) -> Iterator[str]:
+def mask_differences(config: Mapping[str, Any], repeats: bool) -> Iterator[str]:
     """What in a model of Keras 2 would see another mask, or other numbers past one, in Keras 3, one sentence each.
 
     Args:

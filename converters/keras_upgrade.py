@@ -30,7 +30,7 @@ from rnnbridge.converters.keras_entry import (
     with_module,
 )
 from rnnbridge.converters.keras_graph import upgraded_graph
-from rnnbridge.converters.keras_masks import unequal_masks
+from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_rows import activation_named, activation_spelling
@@ -102,7 +102,7 @@ class Upgrade:
             config = {**config, "layers": with_input(config["layers"], entries)}
         else:
             config = upgraded_graph(config, entries, self.version)  # which refuses a damaged one
-        self.problems += unequal_masks(before, self.repeats) if self.version < 3 else ()
+        self.problems += mask_differences(before, self.repeats) if self.version < 3 else ()
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.converters.keras_masks import unequal_masks
+from rnnbridge.converters.keras_masks import mask_differences
 from tests.test_keras_write import imported
 
 
@@ -40,23 +40,23 @@ def test_what_reads_past_a_mask_is_refused_where_that_is_filled_otherwise(reader
     if between:
         last["inbound_nodes"] = [[["dense", 0, 0, {}] for _ in last["inbound_nodes"][0]]]
     layers = [*MASKED, both_ways("masked"), layer("TimeDistributed", "dense", "both", layer={}), last]
-    said = list(unequal_masks({"layers": layers}, repeats=True))
+    said = list(mask_differences({"layers": layers}, repeats=True))
     text = "layer 'reader': it reads what 'both' gives past a mask, its last output again in this Keras"
     assert said == [f"{text} and zeros in Keras 3"]
-    assert not list(unequal_masks({"layers": layers}, repeats=False))
-    assert not list(unequal_masks({"layers": [MASKED[0], both_ways("in"), *layers[3:]]}, repeats=True))  # no mask
+    assert not list(mask_differences({"layers": layers}, repeats=False))
+    assert not list(mask_differences({"layers": [MASKED[0], both_ways("in"), *layers[3:]]}, repeats=True))  # no mask
 
 
 def test_what_heeds_the_mask_reads_nothing_past_it() -> None:
     readers = (layer("LSTM", "again", "both"), layer("GlobalAveragePooling1D", "mean", "both"))
-    assert not list(unequal_masks({"layers": [*MASKED, both_ways("masked"), *readers]}, repeats=True))
+    assert not list(mask_differences({"layers": [*MASKED, both_ways("masked"), *readers]}, repeats=True))
     last_only = [
         *MASKED,
         both_ways("masked", return_sequences=False),
         layer("Dense", "out", "both"),
         READERS["Flatten"],
     ]
-    assert not list(unequal_masks({"layers": last_only}, repeats=True))
+    assert not list(mask_differences({"layers": last_only}, repeats=True))
 
 
 def test_a_sequential_is_a_chain() -> None:
@@ -64,7 +64,7 @@ def test_a_sequential_is_a_chain() -> None:
         {k: v for k, v in one.items() if k in ("class_name", "config")}
         for one in (MASKED[1], both_ways(), READERS["Flatten"])
     ]
-    assert ["'reader'" in one for one in unequal_masks({"layers": chain}, repeats=True)] == [True]
+    assert ["'reader'" in one for one in mask_differences({"layers": chain}, repeats=True)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_mask_made_inside_a_time_distributed_is_refused(inner: dict[str, Any])
         layer("TimeDistributed", "wrapped", "in", layer=inner),
         layer("LSTM", "l", "wrapped"),
     ]
-    (said,) = unequal_masks({"layers": layers}, repeats=False)
+    (said,) = mask_differences({"layers": layers}, repeats=False)
     assert "'wrapped': TimeDistributed hands on its own layer's mask in Keras 2" in said
 
 
 def test_a_softmax_of_masked_steps_is_refused() -> None:
-    (said,) = unequal_masks({"layers": [*MASKED, layer("Softmax", "s", "masked")]}, repeats=False)
+    (said,) = mask_differences({"layers": [*MASKED, layer("Softmax", "s", "masked")]}, repeats=False)
     assert "'s': Softmax leaves masked steps out in Keras 3" in said
-    assert not list(unequal_masks({"layers": [MASKED[0], layer("Softmax", "s", "in")]}, repeats=False))
+    assert not list(mask_differences({"layers": [MASKED[0], layer("Softmax", "s", "in")]}, repeats=False))
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
@@ -104,7 +104,7 @@ def test_masks_made_in_nested_models_are_unequal_when_their_inputs_are() -> None
     calls = {"a": layer("Functional", "one", "a", **tower), "b": layer("Functional", "two", "b", **tower)}
     ends = [layer("Add", "sum", "one", "two"), layer("LSTM", "last", "sum")]
     layers = [layer("InputLayer", "a"), layer("InputLayer", "b"), *calls.values(), *ends]
-    (said,) = unequal_masks({"layers": layers}, repeats=False)
+    (said,) = mask_differences({"layers": layers}, repeats=False)
     assert "layer 'last': its mask is joined of unequal ones in 'sum'" in said
 
 

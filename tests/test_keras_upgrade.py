@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
-from rnnbridge.converters.keras_masks import unequal_masks
+from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.errors import ArgumentError, Incompatible
 from rnnbridge.proof.tolerance import expectation
 from tests.test_keras_write import DEMO, GOLDEN, imported
@@ -227,6 +227,6 @@ def test_unequal_masks_are_refused_where_they_matter(same: bool, heeded: bool) -
     with h5py.File(STACK) as file:
         model = json.loads(file.attrs["model_config"])
     masked_pair(model, same=same, heeded=heeded)
-    said = list(unequal_masks(model["config"], repeats=False))
+    said = list(mask_differences(model["config"], repeats=False))
     assert (said == []) is (same or not heeded)
     assert all("layer 'first': its mask is joined of unequal ones in 'both'" in one for one in said)
