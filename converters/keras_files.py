@@ -75,7 +75,7 @@ FORMATS = (
         framework="keras",
         suffixes=(),
         reads="as keras",
-        writes="an .h5 file of weights for CuDNNLSTM and CuDNNGRU, Keras 2's layers for GPUs",
+        writes="as keras-2, with CuDNNLSTM and CuDNNGRU, Keras 2's layers for GPUs",
         sniff=lambda path, head: False,
         read=read,
         write=partial(write_old, cudnn=True),
