@@ -19,6 +19,7 @@ from rnnbridge.training import (
     CrossEntropy,
     EarlyStopping,
     Embedding,
+    LastStep,
     Linear,
     LossValue,
     Plateau,
@@ -306,6 +307,11 @@ def test_zero_epochs_do_nothing() -> None:
     assert not any(history.values())
 
 
+def frozen(layer: Any) -> Any:
+    layer.freeze()
+    return layer
+
+
 X, Y, LENGTHS = lines(5)
 
 
@@ -327,6 +333,9 @@ X, Y, LENGTHS = lines(5)
         (lambda: train("regression", epochs=1.5), "epochs is 1.5"),
         (lambda: train("regression", max_steps=-1), "max_steps is -1"),
         (lambda: train("regression", checkpoint=3), "checkpoint is 3; it is the name of a file"),
+        (lambda: train("regression", checkpoint=""), "checkpoint is ''; it is the name of a file"),
+        (lambda: train("regression", model=frozen(rb.LSTM(3, 2, batch_first=True))), "nothing to learn"),
+        (lambda: train("regression", model=LastStep()), "nothing to learn"),
         (
             lambda: train(
                 "classifier", data=Windows(X[0], batch_size=1, steps=2), validation=None, early_stopping=None

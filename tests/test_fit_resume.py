@@ -13,7 +13,7 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.files.safetensors_file import Tensor, read_safetensors, safetensors_bytes
-from rnnbridge.training import SGD, Adam, Batches, EarlyStopping, Plateau
+from rnnbridge.training import SGD, Adam, Batches, CrossEntropy, EarlyStopping, Plateau
 from tests.gradients import same_bits
 from tests.trainings import TRAININGS, lines, train
 
@@ -159,6 +159,12 @@ def test_a_frozen_layer_is_not_written_to_from_a_checkpoint(tmp_path: Path) -> N
         (lambda p: damaged(p, dropout={"0": [1, 2, 3]}), rb.FormatError, "damaged checkpoint"),
         (lambda p: damaged(p, dropout={"0": [1, -2]}), rb.FormatError, "damaged checkpoint"),
         (lambda p: damaged(p, state="x"), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, epoch=-1), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, epoch="1"), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, batch=10**9), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, count=1.5), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, total="much"), rb.FormatError, "damaged checkpoint"),
+        (lambda p: damaged(p, history={"step_loss": [1.0]}), rb.FormatError, "but a history of"),
         (
             lambda p: p.write_bytes(safetensors_bytes({"a": Tensor("float32", np.zeros(3, "f"))}, {})),
             rb.FormatError,
@@ -179,6 +185,14 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_changed(
         train("regression", model=options["model"], checkpoint=path, resume=True)
     assert said in str(caught.value)
     assert same_bits(before, dict(options["model"].weights))
+
+
+def test_a_training_that_could_not_begin_leaves_no_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    with pytest.raises(rb.ArgumentError):
+        train("regression", loss=CrossEntropy(), checkpoint=path)
+    assert not list(tmp_path.iterdir())
+    train("regression", epochs=1, checkpoint=path)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_said_before_the_training(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -196,6 +198,27 @@ def test_one_seed_gives_many_that_differ() -> None:
 
 
 FLOATS = np.zeros((N, T, E), "f")
+TWO = rb.GRU(E, H, reset="after", bidirectional=True, seed=1).to_weights()
+SUMMED = rb.layer(rb.RNNWeights(dataclasses.replace(TWO.spec, merge="sum"), TWO.arrays), batch_first=True)
+
+
+def over(recurrent: Any, last: LastStep) -> Sequential:
+    return Sequential(Sequential(Linear(E, E), recurrent), last)
+
+
+def gradients(model: Any, x: np.ndarray = X, want: Any = ALL) -> Gradients:
+    y, _, tape = model.forward(x, training=True)
+    return model.backward(tape, np.ones_like(y), want=want)
+
+
+def test_the_last_step_of_two_directions_is_warned_of() -> None:
+    net = rb.LSTM(E, H, bidirectional=True, batch_first=True)
+    with pytest.warns(UserWarning, match=r"LastStep\(bidirectional=True\) takes each at its end"):
+        over(net, LastStep())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        over(net, LastStep(bidirectional=True))
+        over(rb.LSTM(E, H, batch_first=True), LastStep())
 
 
 @pytest.mark.parametrize(
@@ -215,6 +238,13 @@ FLOATS = np.zeros((N, T, E), "f")
         (lambda: LastStep(bidirectional=True)(FLOATS), "it takes [N, T, F], F even"),
         (lambda: model_of().backward(None, DY[3]), "has no tape; it is what forward(..., training=True) returned"),
         (lambda: seeds(-1), "seed is -1"),
+        (lambda: Sequential(LastStep(), rb.GRU(E, H, reset="after", batch_first=True))(FLOATS), "was given [3, 5]"),
+        (lambda: Sequential(rb.LSTM(E, H, batch_first=True))(FLOATS[0]), "it takes [N, T, 5] here"),
+        (lambda: over(rb.LSTM(E, H, batch_first=True), LastStep(bidirectional=True)), "takes two directions side by"),
+        (lambda: over(SUMMED, LastStep(bidirectional=True)), "takes two directions side by side"),
+        (lambda: gradients(model_of(), want=["1.weight_ih_10"]), "want has '1.weight_ih_10'; it is any of 'x'"),
+        (lambda: gradients(Sequential(Linear(E, C)), FLOATS, want=["states"]), "want has 'states'"),
+        (lambda: gradients(Linear(E, C), FLOATS, want=["wieght"]), "want has 'wieght'"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any, said: str) -> None:

@@ -11,6 +11,21 @@ from pathlib import Path
 from rnnbridge.errors import FileAccessError, TargetExistsError
 
 
+def check_writable(target: Path) -> None:
+    """Find out whether `replacing` could write here, and leave nothing.
+
+    Raises:
+        FileAccessError: a folder that is missing or cannot be written.
+    """
+    with suppress(_Unwanted), replacing(target, overwrite=True) as draft:
+        draft.touch()
+        raise _Unwanted
+
+
+class _Unwanted(Exception):
+    pass
+
+
 @contextmanager
 def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Give a path beside `target` to write to; rename it to `target` when the block ends well, remove it when not.

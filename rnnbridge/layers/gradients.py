@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +36,13 @@ class Gradients:
         return self.x is not None or self.state is not None or bool(self.weights)
 
 
-def read_want(want: Iterable[str] | str, spec: RNNSpec) -> tuple[bool, bool, list[str]]:
-    """Whether x, whether the state, and which weights: from "x", "state", "weights" and names of weights.
+def read_want(want: Iterable[str] | str, names: Collection[str]) -> tuple[bool, bool, list[str]]:
+    """Whether x, whether the state, and which of the named weights: from "x", "state", "weights" and names.
 
     Raises:
         ArgumentError: a word that is none of them.
     """
-    names, known = spec.weight_shapes(), ", ".join(map(repr, ALL))
+    known = ", ".join(map(repr, ALL))
     if not isinstance(want, Iterable):
         raise ArgumentError(f"want is {want!r}; it is any of {known} and of the weights' names")
     words = [want] if isinstance(want, str) else list(want)

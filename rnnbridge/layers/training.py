@@ -50,7 +50,7 @@ def run_backward(
     if accumulate and into is None:
         raise ArgumentError("accumulate=True adds to the arrays of into=; give it the gradients to add to")
     plan, form, into = tape.plan, tape.form, into or Gradients()
-    want_x, want_state, names = read_want(want, plan.spec)
+    want_x, want_state, names = read_want(want, plan.spec.weight_shapes())
     check_into(into, plan.spec)
     dhn, dcn = read_state(dstate, plan.spec, plan.N, plan.dtype, form.batched, "gradient of the state")
     shapes = plan.spec.weight_shapes()

@@ -7,6 +7,7 @@ metadata. Nothing in it is executed.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import FileAccessError, FormatError
 from rnnbridge.files.atomic import replacing
 from rnnbridge.files.safetensors_file import Tensor, read_safetensors, safetensors_bytes
+from rnnbridge.training.arguments import real
 from rnnbridge.training.history import History
 from rnnbridge.training.run import Run
 from rnnbridge.training.sequential import recurrent_layers, trainable
@@ -157,7 +159,28 @@ def _kind(array: Array) -> str:
     return f"{array.dtype} {list(array.shape)}"
 
 
+def _check_facts(facts: dict[str, Any], run: Run) -> None:
+    """Raise ValueError, TypeError or KeyError where a number is none, or contradicts another."""
+    epoch, batch = whole("epoch", facts["epoch"], least=0), whole("batch", facts["batch"], least=0, most=run.batches)
+    whole("count", facts["count"], least=0)
+    history = History(facts["history"])
+    numbers = [facts["total"], *(number for numbers in history.values() for number in numbers)]
+    lengths = {name: len(history[name]) for name in ("loss", "lr", "updates", "step_loss")}
+    if lengths != {"loss": epoch, "lr": epoch, "updates": epoch, "step_loss": epoch * run.batches + batch}:
+        raise ValueError(f"{epoch} epochs and {batch} batches, but a history of {lengths}")
+    if run.schedule:
+        if facts["schedule"].keys() != run.schedule.state().keys():
+            raise ValueError(f"schedule has {', '.join(facts['schedule'])}")
+        numbers += [number for number in facts["schedule"].values() if number is not None]
+    if run.stopping:
+        whole("bad", facts["stopping"]["bad"], least=0)
+        numbers += [facts["stopping"]["best"]] if facts["stopping"]["best"] is not None else []
+    for number in numbers:
+        real("a number of the training", number, least=-math.inf)
+
+
 def _restore(facts: dict[str, Any], tensors: dict[str, Array], run: Run) -> None:
+    _check_facts(facts, run)
     state, history = _filled(facts["state"], tensors), History(facts["history"])
     epoch, batch, total, count = (facts[name] for name in ("epoch", "batch", "total", "count"))
     dropout = {at: [whole("dropout", one, 0, 2**64 - 1) for one in pair] for at, pair in facts["dropout"].items()}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rnnbridge.engine.arguments import check_is, refuse, whole
 from rnnbridge.errors import ArgumentError, DivergedError, TargetExistsError
+from rnnbridge.files.atomic import check_writable
 from rnnbridge.training.arguments import real
 from rnnbridge.training.checkpoint import load_checkpoint, save_checkpoint
 from rnnbridge.training.clipping import clip_by_norm, clip_by_value
@@ -24,7 +25,7 @@ from rnnbridge.training.optimisers import Optimiser
 from rnnbridge.training.progress import Show, progress_bar
 from rnnbridge.training.run import Run
 from rnnbridge.training.schedules import Schedule
-from rnnbridge.training.sequential import Sequential, recurrent_layers
+from rnnbridge.training.sequential import Sequential, recurrent_layers, trainable
 from rnnbridge.training.stopping import EarlyStopping
 
 Array = NDArray[Any]
@@ -66,7 +67,7 @@ def fit(
         clip_norm, clip_value: `clip_by_norm` and `clip_by_value` of the gradients, in this order.
         early_stopping: end when the validation loss gets no better. The best epoch's weights are in the model
             after `fit`, whether or not it ended early.
-        checkpoint: a file that is written at the beginning, after every epoch and at the end.
+        checkpoint: a file that is written after every epoch and at the end.
         checkpoint_every: and after so many updates.
         resume: go on from the checkpoint, if it is there.
         progress: a bar on standard error; None shows it on a terminal only.
@@ -84,6 +85,8 @@ def fit(
     _check_parts(data, validation, loss, optimiser, schedule, early_stopping)
     _check_options(validation, early_stopping, clip_norm, clip_value, checkpoint, checkpoint_every)
     _check_direction(model, data, validation)
+    if not trainable(model):
+        raise ArgumentError("the model has nothing to learn: it has no weights, or all of them are frozen")
     end = whole("epochs", epochs, least=0) * len(data)
     end = end if max_steps is None else min(end, whole("max_steps", max_steps, least=0))
     run = Run(model, optimiser, schedule, early_stopping, len(data))
@@ -164,7 +167,7 @@ def evaluate(model: Any, data: Data, loss: Loss) -> float:
 
 
 def _begin(run: Run, path: Path | None, resume: bool) -> None:
-    """Begin anew, or where the checkpoint says. A first checkpoint shows at once whether it can be written."""
+    """Begin anew, or where the checkpoint says. Whether it can be written shows at once, not after the first epoch."""
     if run.stopping:
         run.stopping.begin()
     if run.schedule:
@@ -172,7 +175,7 @@ def _begin(run: Run, path: Path | None, resume: bool) -> None:
     if path is None:
         return
     if not path.exists():
-        save_checkpoint(path, run)
+        check_writable(path)
     elif resume:
         load_checkpoint(path, run)
     else:
@@ -241,7 +244,7 @@ def _check_options(
     for name, limit in (("clip_norm", clip_norm), ("clip_value", clip_value)):
         if limit is not None:
             real(name, limit)
-    if not isinstance(checkpoint, str | os.PathLike | None):
+    if not isinstance(checkpoint, str | os.PathLike | None) or checkpoint == "":
         raise ArgumentError(f"checkpoint is {checkpoint!r}; it is the name of a file")
     if checkpoint_every is not None:
         whole("checkpoint_every", checkpoint_every, least=1)

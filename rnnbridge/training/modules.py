@@ -13,7 +13,7 @@ from rnnbridge.engine.arguments import whole
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers import Gradients
 from rnnbridge.layers.arguments import read_lengths
-from rnnbridge.layers.gradients import ALL
+from rnnbridge.layers.gradients import ALL, read_want
 from rnnbridge.layers.padding import valid_steps
 from rnnbridge.training.arguments import said
 from rnnbridge.training.module import Forward, Module, check_tape, float_rows
@@ -57,7 +57,8 @@ class Embedding(Module):
         tokens, valid = tape
         weight = self._arrays["weight"]
         rows = float_rows("Embedding.backward", dy, weight.shape[1], weight.dtype)[valid.ravel()]
-        return Gradients(weights={"weight": _summed_by(tokens[valid], rows, len(weight))}) if want else Gradients()
+        names = read_want(want, self._arrays)[2]
+        return Gradients(weights={name: _summed_by(tokens[valid], rows, len(weight)) for name in names})
 
     def __repr__(self) -> str:
         count, size = self._arrays["weight"].shape
@@ -107,10 +108,10 @@ class Linear(Module):
         check_tape("Linear.backward", tape)
         weight = self._arrays["weight"]
         rows = float_rows("Linear.backward", dy, len(weight), weight.dtype)
-        grads = Gradients(x=(rows @ weight).reshape(*dy.shape[:-1], -1) if "x" in want else None)
+        want_x, _, names = read_want(want, self._arrays)
         made = {"weight": lambda: rows.T @ tape, "bias": lambda: rows.sum(axis=0)}
-        grads.weights = {name: made[name]() for name in self._arrays if "weights" in want or name in want}
-        return grads
+        dx = (rows @ weight).reshape(*dy.shape[:-1], -1) if want_x else None
+        return Gradients(x=dx, weights={name: made[name]() for name in names})
 
     def __repr__(self) -> str:
         outputs, inputs = self._arrays["weight"].shape
@@ -144,6 +145,8 @@ class LastStep(Module):
     def backward(self, tape: Any, dy: Array, dstate: Any = None, *, want: Collection[str] = ALL) -> Gradients:
         """dy at the steps that were taken, zeros elsewhere."""
         check_tape("LastStep.backward", tape)
+        if not read_want(want, ())[0]:
+            return Gradients()
         shape, lengths = tape
         dx = np.zeros(shape, dy.dtype)
         for rows, steps, features in self._places(lengths, shape[-1]):

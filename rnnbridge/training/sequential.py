@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Any
 
 from numpy.typing import NDArray
 
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers import Gradients, Layer
-from rnnbridge.layers.gradients import ALL
+from rnnbridge.layers.gradients import ALL, read_want
 from rnnbridge.layers.parameters import InPlace
 from rnnbridge.training.module import Forward, Module, check_tape
+from rnnbridge.training.modules import LastStep
 
 Array = NDArray[Any]
 
@@ -26,11 +29,14 @@ class Sequential(Module):
         layers: of rb.LSTM, rb.GRU, rb.RNN and rb.layer (batch_first), Embedding, Linear, LastStep, another Sequential,
             or a `Module` of your own.
 
+    `LastStep()` on two directions warns: the second one has seen one step there.
+
     The weights are the layers' own arrays under "0.weight", "1.weight_ih_l0" ...; those of a layer that is frozen
     (`model.layers[0].freeze()`) have no gradients. The state is one entry for each layer, None where it has none.
 
     Raises:
-        ArgumentError: something that is no layer, one that is there twice, or a recurrent one that takes [T, N, .].
+        ArgumentError: something that is no layer, one that is there twice, a recurrent one that takes [T, N, .], or
+            `LastStep(bidirectional=True)` on a layer that gives no two directions side by side.
     """
 
     def __init__(self, *layers: Any) -> None:
@@ -40,6 +46,8 @@ class Sequential(Module):
         for layer in layers:
             _check_layer(layer)
         self.layers = layers
+        for below, above in pairwise(_leaves(self)):
+            _check_last_step(below, above)
         if len({id(array) for array in self.weights.values()}) < len(self.weights):
             raise ArgumentError("a layer is there twice, or two share weights: each has gradients of its own here")
         self.keeps_time = all(getattr(layer, "keeps_time", True) for layer in layers)
@@ -59,7 +67,9 @@ class Sequential(Module):
         if state is not None and not (isinstance(state, tuple) and len(state) == len(self.layers)):
             raise ArgumentError(f"state is {len(self.layers)} entries, one for each layer, as the model gave it")
         states, tapes = [], []
-        for layer, initial in zip(self.layers, state or (None,) * len(self.layers), strict=True):
+        for k, (layer, initial) in enumerate(zip(self.layers, state or (None,) * len(self.layers), strict=True)):
+            if isinstance(layer, Layer):
+                _check_time(k, layer, x)
             x, final, tape = layer.forward(x, initial, lengths, training=training)
             states.append(final)
             tapes.append(tape)
@@ -68,17 +78,17 @@ class Sequential(Module):
     def backward(self, tape: Any, dy: Array, dstate: Any = None, *, want: Collection[str] = ALL) -> Gradients:
         """Gradients from the last layer down to the first. Frozen weights have none."""
         check_tape("Sequential.backward", tape)
-        asked = [_asked(layer, k, want) for k, layer in enumerate(self.layers)]
-        lowest = next((k for k, names in enumerate(asked) if names), len(self.layers))
+        want_x, want_state, names = read_want(want, self.weights)
+        asked = [_asked(layer, k, names, want_state, want_x and k == 0) for k, layer in enumerate(self.layers)]
+        lowest = next((k for k, wanted in enumerate(asked) if wanted), len(self.layers))
         weights: dict[str, Array] = {}
         states = [None] * len(self.layers)
         for k in reversed(range(lowest, len(self.layers))):
-            wanted = asked[k] + ["x"] * (k > lowest)
-            grads = self.layers[k].backward(tape[k], dy, dstate and dstate[k], want=wanted)
+            grads = self.layers[k].backward(tape[k], dy, dstate and dstate[k], want=asked[k] + ["x"] * (k > lowest))
             dy, states[k] = grads.x, grads.state
             weights |= {f"{k}.{name}": gradient for name, gradient in grads.weights.items()}
         in_order = {name: weights[name] for name in self.weights if name in weights}
-        return Gradients(dy if "x" in want else None, tuple(states) if "state" in want else None, in_order)
+        return Gradients(dy if want_x else None, tuple(states) if want_state else None, in_order)
 
     def __getitem__(self, k: int) -> Any:
         """The layer at place k."""
@@ -106,10 +116,37 @@ def trainable(model: Any) -> dict[str, Array]:
     return {name: array for name, array in model.weights.items() if array.flags.writeable}
 
 
-def _asked(layer: Any, k: int, want: Collection[str]) -> list[str]:
+def _asked(layer: Any, k: int, names: list[str], state: bool, x: bool) -> list[str]:
     """What is wanted of the layer at place k for its own sake; the layers below it may need "x" too."""
-    names = [name for name in trainable(layer) if "weights" in want or f"{k}.{name}" in want]
-    return names + [word for word in ("x", "state") if word in want and (word == "state" or k == 0)]
+    return [name for name in trainable(layer) if f"{k}.{name}" in names] + ["state"] * state + ["x"] * x
+
+
+def _leaves(model: Sequential) -> Iterator[Any]:
+    for layer in model.layers:
+        yield from _leaves(layer) if isinstance(layer, Sequential) else (layer,)
+
+
+def _check_last_step(below: Any, above: Any) -> None:
+    """Where the last step of each direction lies."""
+    if not (isinstance(above, LastStep) and isinstance(below, Layer)):
+        return
+    directions, beside = below.spec.num_directions, below.spec.merge in ("concat", "none")
+    if above.bidirectional and not (directions == 2 and beside):
+        raise ArgumentError(f"{above!r} takes two directions side by side, which {below!r} does not give: LastStep()")
+    if directions == 2 and not above.bidirectional:
+        warnings.warn(
+            f"{above!r} on {below!r}: the second direction ends at the first step, and has seen one step at the last; "
+            "LastStep(bidirectional=True) takes each at its end",
+            stacklevel=3,
+        )
+
+
+def _check_time(k: int, layer: Layer, x: Any) -> None:
+    """A layer by itself takes [T, I] too, and would run through the batch as if it were time."""
+    if getattr(x, "ndim", None) == 2:
+        raise ArgumentError(
+            f"layer {k}, {layer!r}, was given {list(x.shape)}; it takes [N, T, {layer.spec.input_size}] here"
+        )
 
 
 def _check_layer(layer: Any) -> None:
