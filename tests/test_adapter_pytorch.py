@@ -204,6 +204,41 @@ def test_parametrised_weights_learn() -> None:
         assert np.abs(mine[name] - grad).max() <= problem.T * 64 * np.finfo("d").eps * np.abs(grad).max()
 
 
+def test_hooks_on_saved_tensors_may_give_back_another_memory() -> None:
+    problem = problem_of("lstm")
+    x = torch.tensor(problem.given["x"])
+
+    def moved(tensor: Any) -> Any:
+        room = torch.empty(tensor.numel() + 1, dtype=tensor.dtype)[1:].view(tensor.shape)  # at no multiple of 64 bytes
+        return room.copy_(tensor.detach())
+
+    grads = []
+    for pack in (moved, lambda tensor: tensor):
+        module = ours(problem)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            module(x)[0].sum().backward()
+        grads.append([one.grad for one in module.parameters()])
+    assert all(torch.equal(one, two) for one, two in zip(*grads, strict=True))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_vmap_is_one_call_after_another(cell: str, frozen: bool) -> None:
+    problem, torch_seed = problem_of(cell, num_layers=2), 0
+    torch.manual_seed(torch_seed)
+    x = torch.stack([torch.tensor(problem.given["x"]), torch.randn(problem.given["x"].shape)], dim=1)
+    answers = []
+    for form in ("vmap", "each"):
+        module, given = ours(problem).requires_grad_(not frozen), x.clone().requires_grad_()
+        if form == "vmap":
+            y = torch.func.vmap(lambda x, of=module: of(x)[0], in_dims=1)(given)
+        else:
+            y = torch.stack([module(given[:, k])[0] for k in range(2)])
+        y.square().sum().backward()
+        answers.append([y, given.grad, *(one.grad for one in module.parameters() if not frozen)])
+    assert all(torch.equal(one, two) for one, two in zip(*answers, strict=True))
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_are_those_of_finite_differences(cell: str) -> None:
     problem = problem_of(cell, dtype="float64", hidden_size=3, T=3, N=2, num_layers=2, direction="bidirectional")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -86,6 +87,26 @@ def test_a_model_may_be_the_module_itself_and_is_trained_on_after_undo() -> None
     record.undo()
     assert type(model) is torch.nn.GRU
     assert not torch.equal(model.weight_hh_l0, before)
+
+
+@pytest.mark.parametrize("parametrised", ["before", "between", "never"])
+def test_a_parametrised_module_is_swapped_and_swapped_back(parametrised: str) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.LSTM(I, H))
+    if parametrised == "before":
+        torch.nn.utils.parametrizations.weight_norm(model[0], "weight_hh_l0")
+    copied, x = copy.deepcopy(model), torch.randn(T, N, I)
+    record = adapter.accelerate(model)
+    assert record.swapped == ("0",)
+    if parametrised == "between":
+        torch.nn.utils.parametrizations.weight_norm(model[0], "weight_hh_l0")
+    assert isinstance(model[0], adapter.LSTM)
+    assert not isinstance(copied[0], adapter.LSTM)  # a copy has the same class until one of them is swapped
+    y, _ = model(x)
+    record.undo()
+    assert not isinstance(model[0], adapter.LSTM)
+    torch.testing.assert_close(y, model(x)[0])
+    assert torch.nn.utils.parametrize.is_parametrized(model[0]) == (parametrised != "never")
 
 
 def test_what_is_no_model() -> None:

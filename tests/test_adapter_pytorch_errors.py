@@ -168,6 +168,30 @@ def test_second_derivatives_are_refused() -> None:
         dx.sum().backward()
 
 
+TRANSFORMS = {
+    "grad": lambda f, x: torch.func.grad(lambda x: f(x).sum())(x),
+    "grad in vmap": lambda f, x: torch.func.vmap(torch.func.grad(lambda x: f(x).sum()))(torch.stack([x, x])),
+    "vmap in grad": lambda f, x: torch.func.grad(lambda x: torch.func.vmap(f)(torch.stack([x, x])).sum())(x),
+    "vjp": lambda f, x: torch.func.vjp(f, x),
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,)),
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own use of it
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_are_refused(transform: str) -> None:
+    module = ours(problem_of("gru_after"))
+    with pytest.raises(adapter.UnsupportedError, match=r"torch\.func .* record\.undo\(\) after accelerate"):
+        TRANSFORMS[transform](lambda x: module(x)[0], torch.ones(T, N, I))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace", "ignore::torch.jit.TracerWarning")
+def test_tracing_is_refused() -> None:
+    with pytest.raises(adapter.UnsupportedError, match=r"torch\.jit\.trace records PyTorch's own"):
+        torch.jit.trace(ours(problem_of("lstm")), torch.ones(T, N, I))
+
+
 @pytest.fixture
 def _notices_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "_given", set())
@@ -178,8 +202,9 @@ def test_autocast_gives_float32_and_one_notice() -> None:
     module, x = ours(problem_of("lstm")), torch.randn(T, N, I)
     wanted = module(x.bfloat16().float())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        with pytest.warns(UserWarning, match="float32 under autocast"):
+        with pytest.warns(UserWarning, match="float32 under autocast") as notices:
             y, final = module(x.bfloat16())
+        assert notices[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             module(x)
@@ -291,11 +316,11 @@ def test_weights_made_in_inference_mode_run() -> None:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own use of it
 def test_forward_mode_derivatives_are_refused() -> None:
     net, x = adapter.LSTM(5, 3), torch.randn(7, 2, 5)
-    with pytest.raises(adapter.UnsupportedError, match="no forward-mode derivatives"):
+    with pytest.raises(adapter.UnsupportedError, match=r"torch\.func|forward-mode derivatives"):
         torch.func.jvp(lambda one: net(one)[0], (x,), (torch.ones_like(x),))
     for parameter in net.parameters():
         parameter.requires_grad_(False)
     with torch.autograd.forward_ad.dual_level():
         net(x)
-        with pytest.raises(adapter.UnsupportedError, match="no forward-mode derivatives"):
+        with pytest.raises(adapter.UnsupportedError, match=r"torch\.func|forward-mode derivatives"):
             net(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))

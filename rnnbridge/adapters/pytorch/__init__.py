@@ -5,7 +5,7 @@
     record = accelerate(model)                           # or every nn.LSTM, nn.GRU, nn.RNN of a model, in place
     record.undo()
 
-Needs PyTorch 2.4 or later.
+Needs PyTorch 2.5 or later.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.utils.parametrize import is_parametrized, type_before_parametrizations
 
 from rnnbridge.adapters.pytorch.modules import GRU, LSTM, RNN, OnEngine
 from rnnbridge.errors import ArgumentError
@@ -31,8 +32,8 @@ class Accelerated:
     def undo(self) -> None:
         """Make every swapped module PyTorch's own again. Parameters, hooks and whatever was trained stay."""
         for module, before in self._modules:
-            if type(module) is _OURS[before]:
-                module.__class__ = before
+            if type_before_parametrizations(module) is _OURS[before]:
+                module.__class__ = _class_over(before, module)
 
     def __str__(self) -> str:
         left = "".join(f"\n  left: {name or '(the model)'}, {why}" for name, why in self.left.items())
@@ -64,10 +65,18 @@ def accelerate(model: Any) -> Accelerated:
         if reason := _obstacle(module):
             left[name] = reason
         else:
-            swapped[name] = (module, type(module))
+            swapped[name] = (module, type_before_parametrizations(module))
     for module, before in swapped.values():
-        module.__class__ = _OURS[before]
+        module.__class__ = _class_over(_OURS[before], module)
     return Accelerated(tuple(swapped), left, tuple(swapped.values()))
+
+
+def _class_over(base: type, module: Any) -> type:
+    """The class that makes a module one of base. A parametrised module has its own over it, with properties in it."""
+    if not is_parametrized(module):
+        return base
+    own = {name: value for name, value in vars(type(module)).items() if name not in ("__dict__", "__weakref__")}
+    return type(f"Parametrized{base.__name__}", (base,), own)
 
 
 def _obstacle(module: Any) -> str | None:
@@ -76,7 +85,7 @@ def _obstacle(module: Any) -> str | None:
         return "it runs on the engine already"
     if isinstance(module, torch.nn.RNNCellBase):
         return f"a cell runs one step at a time; put rnnbridge.adapters.pytorch.{type(module).__name__} in its place"
-    if type(module) not in _OURS:
+    if type_before_parametrizations(module) not in _OURS:
         return f"{type(module).__name__} is a class of its own, and may do more than its base"
     if module.proj_size > 0:
         return "the engine runs no projection (proj_size) yet"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -27,23 +28,46 @@ def unsupported(module: Any, what: str) -> UnsupportedError:
 
 
 def notice(text: str) -> None:
-    """Warn, the first time in this process."""
+    """Warn of the line that called the module, the first time in this process."""
     if torch.compiler.is_compiling() or text in _given:
         return
     _given.add(text)
-    warnings.warn(text, stacklevel=5)
+    warnings.warn(text, stacklevel=_users_level())
 
 
-def refuse_forward_mode(tensors: Iterable[Any]) -> None:
-    """An operator without a rule for tangents would give zeros in silence.
+def _users_level() -> int:
+    """`stacklevel` for the caller of this function, of the first frame that is neither ours nor PyTorch's."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and str(frame.f_globals.get("__name__")).split(".")[0] in ("rnnbridge", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def under_vmap() -> bool:
+    """Whether torch.func.vmap is at work."""
+    return not torch.compiler.is_compiling() and len(_transforms()) > 0
+
+
+def _transforms() -> Sequence[Any]:
+    """Those of torch.func that are at work, the outermost first."""
+    return torch._C._functorch.get_interpreter_stack() or ()
+
+
+def refuse_transforms(module: Any, tensors: Iterable[Any]) -> None:
+    """What PyTorch would do to the operator without its knowing: tracing, torch.func, tangents.
 
     Raises:
-        UnsupportedError: one of the tensors has a tangent.
+        UnsupportedError: one of them is at work.
     """
-    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+    if torch.compiler.is_compiling():
         return
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
-        raise UnsupportedError(f"the engine computes no forward-mode derivatives (jvp). {UNDO.format(name='LSTM')}")
+    if torch.jit.is_tracing():
+        raise unsupported(module, "torch.jit.trace records PyTorch's own module")
+    if any(transform.key() != torch._C._functorch.TransformType.Vmap for transform in _transforms()):
+        raise unsupported(module, "torch.func (grad, vjp, jvp, jacrev ...) transforms PyTorch's own module")
+    # without a rule for tangents there would be zeros in silence
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(one).tangent is not None for one in tensors):
+        raise unsupported(module, "PyTorch's own module has forward-mode derivatives (jvp)")
 
 
 def check_tensors(module: Any, input: Any, states: tuple[Any, ...], weights: list[Any]) -> None:

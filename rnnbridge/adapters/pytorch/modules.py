@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from rnnbridge.adapters.pytorch.errors import check_tensors, notice, refuse_forward_mode, unsupported
+from rnnbridge.adapters.pytorch.errors import check_tensors, notice, refuse_transforms, under_vmap, unsupported
 from rnnbridge.adapters.pytorch.ops import rnn
 from rnnbridge.errors import ArgumentError, SpecError
 
@@ -49,11 +49,12 @@ class OnEngine:
         """y and the final states; form is `problem.Form`'s fields."""
         x, states = _cast(x, states, weights[0].dtype)
         check_tensors(self, x, states, weights)
-        refuse_forward_mode((x, *states, *weights))
+        refuse_transforms(self, (x, *states, *weights))
         h0, c0 = (*states, None, None)[:2]
         drops = self.training and self.dropout > 0 and form[1] > 1  # type: ignore[attr-defined]
         seed = torch.randint(2**62, (2,)) if drops else None
-        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *states, *weights))
+        hidden = under_vmap()  # a tensor does not say there whether it wants a gradient
+        learns = torch.is_grad_enabled() and (hidden or any(one.requires_grad for one in (x, *states, *weights)))
         y, hn, cn, _ = rnn(x, h0, c0, weights, lengths, seed, self.dropout, learns or drops, *form)
         return y, (hn, cn) if form[0] == "lstm" else (hn,)
 

@@ -14,7 +14,8 @@ import torch
 from rnnbridge.adapters.pytorch.errors import UNDO, UnsupportedError
 from rnnbridge.adapters.pytorch.packing import packed_weights
 from rnnbridge.adapters.pytorch.problem import Form, plan_of, sizes_of, threads
-from rnnbridge.engine import Dropout, borrowed, lent
+from rnnbridge.engine import Dropout, aligned_empty, borrowed, lent
+from rnnbridge.engine.memory import is_aligned
 
 _FORM = "str cell, int num_layers, bool bidirectional, bool batch_first"
 _library = torch.library.Library("rnnbridge", "DEF")
@@ -99,7 +100,7 @@ def _run_backward(
             dweights=by_name,
             packed=packed_weights(plan, weights),
             workspace=workspace,
-            tape=tape.numpy(),
+            tape=_aligned(tape),
             threads=threads(),
             **targets,
         )
@@ -171,6 +172,38 @@ def _array(tensor: Any) -> Any:
     return None if tensor is None else tensor.detach().contiguous().numpy()
 
 
+def _aligned(tape: Any) -> Any:
+    """The tape, or a copy where hooks on saved tensors gave back another memory."""
+    array = tape.numpy()
+    if is_aligned(array):
+        return array
+    copy = aligned_empty(array.nbytes)
+    copy[...] = array
+    return copy
+
+
+def _one_by_one(operator: Any) -> Any:
+    """A batching rule: the operator for each entry, the results side by side."""
+
+    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        each = [operator(*_entry(k, in_dims, arguments)) for k in range(info.batch_size)]
+        stacked = [torch.stack(results) for results in zip(*each, strict=True)]
+        return (stacked, [0] * len(stacked)) if isinstance(each[0], list) else (tuple(stacked), (0,) * len(stacked))
+
+    return rule
+
+
+def _entry(k: int, in_dims: Any, arguments: Any) -> list[Any]:
+    """Entry k of what has a batch axis; the rest as it is."""
+    entries = []
+    for dim, argument in zip(in_dims, arguments, strict=True):
+        if isinstance(dim, tuple | list):
+            entries.append(_entry(k, dim, argument))
+        else:
+            entries.append(argument if dim is None else argument.select(dim, k))
+    return entries
+
+
 def _steps(tensor: Any, form: Form) -> Any:
     """The array [T, N, .] of a sequence, in place if its features are contiguous."""
     plain = tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
@@ -191,3 +224,5 @@ torch.library.register_fake("rnnbridge::rnn", _shapes, lib=_library)
 torch.library.register_fake("rnnbridge::rnn_backward", _shapes_backward, lib=_library)
 torch.library.register_autograd("rnnbridge::rnn", _gradients, setup_context=_keep, lib=_library)
 torch.library.register_autograd("rnnbridge::rnn_backward", _refuse_second, lib=_library)
+torch.library.register_vmap("rnnbridge::rnn", _one_by_one(rnn), lib=_library)
+torch.library.register_vmap("rnnbridge::rnn_backward", _one_by_one(_rnn_backward), lib=_library)
