@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rnnbridge._native.interface import BackwardArgs, ForwardArgs
 from rnnbridge.engine.dropout import Dropout
+from rnnbridge.engine.memory import address
 from rnnbridge.engine.threads import call_threads
 
 Array = NDArray[Any]
@@ -28,21 +29,21 @@ class Run:
 
 
 def forward_args(
-    arrays: Mapping[str, Array | None], generation: int, dropout: Dropout, threads: int | None
+    arrays: Mapping[str, Array | None], generation: int, dropout: Dropout | None, threads: int | None
 ) -> ForwardArgs:
     """rnb_forward_args from its pointers by name."""
     lengths = arrays["lengths"]
-    return ForwardArgs(
+    args = ForwardArgs(
         **_addresses(arrays),
         **_strides(arrays, ("x", "y")),
         lengths_itemsize=0 if lengths is None else lengths.itemsize,
         num_threads=call_threads(threads),
         weights_generation=generation,
-        dropout=dropout.p,
-        dropout_seed=dropout.seed,
-        dropout_offset=dropout.offset,
-        dropout_sample_offset=dropout.sample_offset,
     )
+    if dropout is not None:
+        args.dropout, args.dropout_seed = dropout.p, dropout.seed
+        args.dropout_offset, args.dropout_sample_offset = dropout.offset, dropout.sample_offset
+    return args
 
 
 def backward_args(
@@ -66,12 +67,13 @@ def backward_args(
 
 def pointer_array(arrays: Iterable[Array | None]) -> Any:
     """A C array of their addresses, NULL for None."""
-    addresses = [None if array is None else array.ctypes.data for array in arrays]
+    addresses = [None if array is None else address(array) for array in arrays]
     return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
-def _addresses(arrays: Mapping[str, Array | None]) -> dict[str, int | None]:
-    return {name: None if array is None else array.ctypes.data for name, array in arrays.items()}
+def _addresses(arrays: Mapping[str, Array | None]) -> dict[str, int]:
+    """Of those that there are; the others' fields are NULL from the start."""
+    return {name: address(array) for name, array in arrays.items() if array is not None}
 
 
 def _strides(arrays: Mapping[str, Array | None], names: tuple[str, ...]) -> dict[str, int]:

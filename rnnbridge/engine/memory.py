@@ -23,6 +23,12 @@ _free_tapes: list[Block] = []
 _MOST_TAPES = 8
 
 
+def address(array: NDArray[Any]) -> int:
+    """Where an array begins. `array.ctypes.data` says the same, more slowly."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
 def aligned_empty(nbytes: int) -> Block:
     """Uninitialised bytes at an address that the engine accepts for packed weights, workspace and tape.
 
@@ -33,13 +39,13 @@ def aligned_empty(nbytes: int) -> Block:
         uint8 array [nbytes], its address a multiple of 64.
     """
     block = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
+    start = -address(block) % ALIGNMENT
     return block[start:][:nbytes]  # in two cuts, as an empty slice would fall back to the block's own address
 
 
 def is_aligned(array: NDArray[Any]) -> bool:
     """Whether the engine accepts the address for packed weights, workspace and tape."""
-    return array.ctypes.data % ALIGNMENT == 0
+    return address(array) % ALIGNMENT == 0
 
 
 @contextlib.contextmanager

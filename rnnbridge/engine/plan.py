@@ -29,7 +29,7 @@ from rnnbridge.engine.arguments import (
 from rnnbridge.engine.c_spec import c_spec, unsupported
 from rnnbridge.engine.calls import Run, backward_args, forward_args, pointer_array
 from rnnbridge.engine.dropout import Dropout
-from rnnbridge.engine.memory import Block, aligned_empty
+from rnnbridge.engine.memory import Block, address, aligned_empty
 from rnnbridge.errors import ArgumentError, Incompatible
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import float_dtype
@@ -117,7 +117,7 @@ class Plan:
             check_block("out", out, self.packed_nbytes, written=True),
         )
         addresses = pointer_array(weights[name] for name in shapes)
-        self._library.rnb_pack(self._handle, Weights(arrays=addresses, count=len(shapes)), out.ctypes.data)
+        self._library.rnb_pack(self._handle, Weights(arrays=addresses, count=len(shapes)), address(out))
         return out
 
     def forward(self, x: Array, **memory: Any) -> None:
@@ -181,7 +181,7 @@ class Plan:
         generation = read_generation(generation)
         states = {"h0": h0, "c0": c0, "hn": hn, "cn": cn}
         arrays = {"packed": packed, "workspace": workspace, "tape": tape, "x": x, "y": y, "lengths": lengths, **states}
-        args = forward_args(arrays, generation, dropout or Dropout(), threads)
+        args = forward_args(arrays, generation, dropout, threads)
         return Run(partial(self._library.rnb_forward, self._handle, args), (self, arrays))
 
     def backward(

@@ -17,7 +17,7 @@ from rnnbridge.layers.gradients import ALL, Gradients
 from rnnbridge.layers.packed import Packed, read_packed
 from rnnbridge.layers.parameters import InPlace, Parameters
 from rnnbridge.layers.sequences import Sequences
-from rnnbridge.layers.stream import Stream
+from rnnbridge.layers.stream import Step, Stream
 from rnnbridge.layers.tape import Tape
 from rnnbridge.layers.training import run_backward, run_forward
 from rnnbridge.weights import RNNWeights, describe
@@ -54,6 +54,7 @@ class Layer:
         self.dropout_seed = whole("seed", drawn, least=0, most=2**64 - 1)
         self._parameters = Parameters(weights)
         self._planned: tuple[Any, Plan | None] = (None, None)
+        self._step = Step(self._parameters)
 
     @property
     def weights(self) -> InPlace:
@@ -196,13 +197,9 @@ class Layer:
         self._check_steps("step")
         x_t = read_sequence("x_t", x_t, "NI", self.spec, self.dtype)
         batched = x_t.ndim == 2
-        x = x_t[None] if batched else x_t[None, None]
-        h0, c0 = read_state(state, self.spec, x.shape[1], self.dtype, batched)
-        plan = self._plan_for(1, x.shape[1])
-        y, hn = np.empty((1, plan.N, self.spec.output_size), self.dtype), np.empty(plan.state_shape, self.dtype)
-        cn = np.empty_like(hn) if self.spec.has_cell_state else None
-        self._evaluate(plan, threads, x=x, y=y, lengths=None, h0=h0, c0=c0, hn=hn, cn=cn)
-        return y[0] if batched else y[0, 0], _state(hn, cn, batched)
+        x_t = x_t if batched else x_t[None]
+        y, h, c = self._step(x_t, *read_state(state, self.spec, len(x_t), self.dtype, batched), threads)
+        return y if batched else y[0], _state(h, c, batched)
 
     def stream(self, N: int, *, threads: int | None = None) -> Stream:
         """Step-by-step running in fixed buffers for a batch of N; packs the weights as they are now.
@@ -211,9 +208,8 @@ class Layer:
             ArgumentError: the layer is not direction="forward", or N < 1.
         """
         self._check_steps("stream")
-        return Stream(
-            Plan(self.spec, T=1, N=whole("N", N, least=1), dtype=self.dtype), self._parameters.pack(), threads
-        )
+        plan = Plan(self.spec, T=1, N=whole("N", N, least=1), dtype=self.dtype)
+        return Stream(plan, self._parameters.pack(), threads)
 
     def __repr__(self) -> str:
         order = "[N, T, I]" if self.batch_first else "[T, N, I]"

@@ -84,9 +84,9 @@ class Parameters:
         if self.packed is None:
             self.packed = self._plan.pack(self.arrays)
 
-    def pack(self) -> Array:
-        """The packed weights as they are now, for as long as the caller likes."""
-        return self._plan.pack(self.arrays) if self.packed is None else self.packed
+    def pack(self, out: Array | None = None) -> Array:
+        """The packed weights as they are now, for as long as the caller likes: in `out`, unless they are frozen."""
+        return self._plan.pack(self.arrays, out) if self.packed is None else self.packed
 
     @contextlib.contextmanager
     def evaluated(self) -> Iterator[Array]:
@@ -95,7 +95,7 @@ class Parameters:
             yield self.packed
             return
         with borrowed(self._plan.packed_nbytes) as (scratch,):
-            yield self._plan.pack(self.arrays, out=scratch)
+            yield self.pack(out=scratch)
 
     def trained(self) -> tuple[Array, int]:
         """The packed weights for one training call, forward or backward, and the number of their generation: another

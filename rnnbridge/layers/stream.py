@@ -1,4 +1,7 @@
-"""Running a layer step by step in fixed buffers: nothing is allocated in a step. Knows plans, not layers."""
+"""Running a layer step by step in fixed buffers: nothing is allocated in a step. Knows plans, not layers.
+
+`Stream` goes on from its own state; `Step` takes a state and gives the next, on streams that it keeps.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 from rnnbridge.engine import Plan, aligned_empty
 from rnnbridge.errors import ArgumentError
 from rnnbridge.layers.arguments import State, read_state
+from rnnbridge.layers.parameters import Parameters
 
 Array = NDArray[Any]
 
@@ -64,7 +68,8 @@ class Stream:
     @property
     def state(self) -> State:
         """A copy of the state after the last step: h [L, N, H], or (h, c) for an LSTM."""
-        return self._h.copy() if self._c is None else (self._h.copy(), self._c.copy())
+        h, c = self.end()
+        return h if c is None else (h, c)
 
     def reset(self, state: State | None = None) -> None:
         """Start anew from a state, zeros if None.
@@ -72,10 +77,50 @@ class Stream:
         Raises:
             ArgumentError: the state does not fit.
         """
-        h, c = read_state(state, self._plan.spec, self._plan.N, self._plan.dtype, batched=True)
+        self.begin(*read_state(state, self._plan.spec, self._plan.N, self._plan.dtype, batched=True))
+
+    def begin(self, h: Array | None, c: Array | None) -> None:
+        """Start anew from a state that was read; None is zeros."""
         self._h[...] = 0 if h is None else h
         if self._c is not None:
             self._c[...] = 0 if c is None else c
 
+    def end(self) -> tuple[Array, Array | None]:
+        """Copies of h and c after the last step."""
+        return self._h.copy(), None if self._c is None else self._c.copy()
+
     def __repr__(self) -> str:
         return f"<Stream x_t {list(self._x_t.shape)} -> y_t {list(self._y_t.shape)}, {self._plan.dtype}>"
+
+
+class Step:
+    """Single steps that bring their state along, from any number of threads if the weights are frozen."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        # A call takes a stream off the list and puts it back, so that no two share one (as in engine.memory).
+        self._free: list[tuple[tuple[int, int | None, bool], Stream, Array]] = []
+
+    def __call__(
+        self, x_t: Array, h: Array | None, c: Array | None, threads: int | None
+    ) -> tuple[Array, Array, Array | None]:
+        """y_t [N, H], h and c after x_t [N, I]; all were read."""
+        key = (len(x_t), threads, self._parameters.packed is None)
+        stream, packed = self._taken(key)
+        self._parameters.pack(out=packed)
+        stream.begin(h, c)
+        y_t = stream(x_t).copy()
+        result = y_t, *stream.end()
+        self._free.append((key, stream, packed))
+        return result
+
+    def _taken(self, key: tuple[int, int | None, bool]) -> tuple[Stream, Array]:
+        """A free stream for the key, with what it has its weights in; the last one, or a new one in its place."""
+        try:
+            of, stream, packed = self._free.pop()
+        except IndexError:
+            of = None
+        if of != key:
+            packed = self._parameters.pack()
+            stream = Stream(Plan(self._parameters.spec, 1, key[0], dtype=self._parameters.dtype), packed, key[1])
+        return stream, packed

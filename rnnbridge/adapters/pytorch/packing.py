@@ -16,18 +16,23 @@ from rnnbridge.spec import RNNSpec
 @dataclass(frozen=True)
 class _Packing:
     """A layer's packed weights, and how to tell that they are still these: where each tensor is, its version, and its
-    numbers, since PyTorch counts no version when `tensor.data` is written to."""
+    numbers, since PyTorch counts no version when `tensor.data` is written to.
+
+    Args:
+        bits: the tensors' own memory.
+        packed: what it held.
+    """
 
     spec: RNNSpec
     signs: list[tuple[int, int]]
-    arrays: list[Any]
+    bits: list[Any]
     packed: list[Any]
     training: bool
     block: Block
 
     def fits(self, plan: Plan, signs: list[tuple[int, int]]) -> bool:
         same = self.signs == signs and self.training >= plan.training and self.spec == plan.spec
-        return same and all(map(_same_bits, self.arrays, self.packed))
+        return same and all((bits == packed).all() for bits, packed in zip(self.bits, self.packed, strict=True))
 
 
 # By the first weight, so that a packing goes with its module. A cache alone: what is in it may go at any time.
@@ -48,8 +53,9 @@ def packed_weights(plan: Plan, weights: list[Any]) -> Block:
     arrays = [weight.detach().contiguous().numpy() for weight in weights]
     block = plan.pack(dict(zip(plan.spec.weight_shapes(), arrays, strict=True)))
     if signs is not None:
-        copies = [array.copy() for array in arrays]
-        _packings[weights[0]] = _Packing(plan.spec, signs, arrays, copies, plan.training, block)
+        bits = [array.view(np.uint32) for array in arrays]
+        copies = [array.copy() for array in bits]
+        _packings[weights[0]] = _Packing(plan.spec, signs, bits, copies, plan.training, block)
     return block
 
 
@@ -58,7 +64,3 @@ def _signs(weights: list[Any]) -> list[tuple[int, int]] | None:
     if any(weight.is_inference() or not weight.is_contiguous() for weight in weights):
         return None
     return [(weight.data_ptr(), weight._version) for weight in weights]
-
-
-def _same_bits(array: Any, other: Any) -> bool:
-    return bool(np.array_equal(array.view(np.uint32), other.view(np.uint32)))
