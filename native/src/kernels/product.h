@@ -77,7 +77,8 @@ RNB_NOINLINE void tile(const Rows& rows, int64_t row, int64_t k0, int64_t k1, co
     RNB_UNROLL(8)
     for (int j = 0; j < NV; ++j)
       bv[j] = load(b_of[j / kPanelVectors] + k * kPanel<T> + j % kPanelVectors * L);
-    if constexpr (MR > 3) {  // the next panel, on its way while this one is used: 3 to 10 % where weights are in L3
+    if constexpr (
+        MR > 3) {  // the next panel, on its way while this one is used: 3 to 10 % where weights are in L3
       RNB_UNROLL(8)
       for (int j = 0; j < NV; j += kPanelVectors)
         __builtin_prefetch(b_of[j / kPanelVectors] + kPanelsTaken * p.b_stride + k * kPanel<T>);
