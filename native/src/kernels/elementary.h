@@ -13,17 +13,16 @@ struct Exp;
 template <>
 struct Exp<float> {
   static constexpr int kMantissaBits = 23;
-  // 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low bits. One less
-  // gives half the scale.
+  // 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low bits.
   static constexpr float kRound = 12583039.0f;
   static constexpr float kLog2E = 1.44269504088896341f;
   // ln 2 in two parts; the first is so short that its product with n is exact.
   static constexpr float kLn2Hi = 0.693359375f;
   static constexpr float kLn2Lo = -2.12194440e-4f;
-  // exp(kHighest) is infinite and exp(kLowest) vanishes beside 1; half of 2^n is a finite number between
-  // them.
+  // exp(kLowest) vanishes beside 1; 1 / exp(kHighest) is below the smallest normal number, which is to say 0
+  // (denormals.h), and 2^n is finite between them.
   static constexpr float kLowest = -87.0f;
-  static constexpr float kHighest = 89.0f;
+  static constexpr float kHighest = 88.0f;
   // tanh(x) rounds to 1 long before 2x gets here.
   static constexpr float kTanhSaturated = 40.0f;
   static RNB_INLINE Vec<float> polynomial(Vec<float> r) {
@@ -43,7 +42,7 @@ struct Exp<double> {
   static constexpr double kLn2Hi = 6.93147180369123816490e-01;
   static constexpr double kLn2Lo = 1.90821492927058770002e-10;
   static constexpr double kLowest = -708.0;
-  static constexpr double kHighest = 710.0;
+  static constexpr double kHighest = 709.0;
   static constexpr double kTanhSaturated = 80.0;
   static RNB_INLINE Vec<double> polynomial(Vec<double> r) {
     Vec<double> p = 2.0924166590421336e-9 * r + 2.5108693630618122e-8;
@@ -59,8 +58,7 @@ struct Exp<double> {
   }
 };
 
-// exp(x) = scale * (1 + fraction) if `round` is kRound, twice that if it is kRound - 1; x within [kLowest,
-// kHighest].
+// exp(x) = scale * (1 + fraction); x within [kLowest, kHighest].
 template <class T>
 struct ExpParts {
   Vec<T> scale;
@@ -68,23 +66,22 @@ struct ExpParts {
 };
 
 template <class T>
-RNB_INLINE ExpParts<T> exp_parts(Vec<T> x, T round) {
+RNB_INLINE ExpParts<T> exp_parts(Vec<T> x) {
   using E = Exp<T>;
-  const Vec<T> rounded = x * E::kLog2E + round;
+  const Vec<T> rounded = x * E::kLog2E + E::kRound;
   const Vec<T> scale = (Vec<T>)((Int<T>)rounded << E::kMantissaBits);
-  const Vec<T> n = rounded - round;
+  const Vec<T> n = rounded - E::kRound;
   Vec<T> r = x - n * E::kLn2Hi;
   r = r - n * E::kLn2Lo;
   return {scale, (r * r) * E::polynomial(r) + r};
 }
 
-// Half of exp(-x) never overflows, so that 1 / (1 + exp(-x)) reaches 0 without meeting inf - inf on the way.
+// 1 / (1 + exp(-x)), the sum with one rounding: scale + 1 is exact wherever both of them count.
 template <class T>
 RNB_INLINE Vec<T> sigmoid(Vec<T> x) {
   using E = Exp<T>;
-  const ExpParts<T> e = exp_parts<T>(at_most<T>(at_least<T>(-x, E::kLowest), E::kHighest), E::kRound - 1);
-  const Vec<T> half = e.scale * e.fraction + e.scale;
-  return T(1) / (half * T(2) + T(1));
+  const ExpParts<T> e = exp_parts<T>(at_most<T>(at_least<T>(-x, E::kLowest), E::kHighest));
+  return T(1) / (e.scale * e.fraction + (e.scale + T(1)));
 }
 
 // With m = exp(2|x|) - 1, tanh |x| = m / (m + 2); m keeps its relative accuracy down to the smallest x.
@@ -93,8 +90,7 @@ RNB_INLINE Vec<T> tanh(Vec<T> x) {
   const Int<T> sign_bit = (Int<T>)broadcast<T>(T(-0.0));
   const Int<T> sign = (Int<T>)x & sign_bit;
   const Vec<T> magnitude = (Vec<T>)((Int<T>)x & ~sign_bit);
-  const ExpParts<T> e =
-      exp_parts<T>(at_most<T>(magnitude + magnitude, Exp<T>::kTanhSaturated), Exp<T>::kRound);
+  const ExpParts<T> e = exp_parts<T>(at_most<T>(magnitude + magnitude, Exp<T>::kTanhSaturated));
   const Vec<T> m = e.scale * e.fraction + (e.scale - T(1));
   return (Vec<T>)((Int<T>)(m / (m + T(2))) | sign);
 }
