@@ -80,6 +80,10 @@ class Upgrade:
             Incompatible: layers that Keras 3 has nothing for, with every reason.
         """
         out = self._container(dict(model), layers)
+        if self.version < 3:
+            refused, told = mask_differences(model, self.repeats)
+            self.problems += refused
+            self.notices += told
         if self.problems:
             raise Incompatible("Keras 3 cannot have this model", self.problems)
         self.renamed = free_of_slashes(out)
@@ -97,12 +101,10 @@ class Upgrade:
         if isinstance(config, list):  # a Sequential before Keras 2.2.3
             config = {"name": entry.get("name", "sequential"), "layers": config}
         entries = [self._layer(dict(one), layer) for one, layer in zip(config["layers"], layers, strict=True)]
-        before = config
         if kind == "Sequential":
             config = {**config, "layers": with_input(config["layers"], entries)}
         else:
             config = upgraded_graph(config, entries, self.version)  # which refuses a damaged one
-        self.problems += mask_differences(before, self.repeats) if self.version < 3 else ()
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:

@@ -1,0 +1,126 @@
+"""The calls of a model's layers in the order of computation, as a config of Keras 1 or 2 has them.
+
+A damaged graph ends early: others say what is wrong with it. Knows no class of layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Key = tuple[str, int, int]  # a tensor: its layer, the number of the call, which of the outputs
+
+
+def settings_of_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A layer's settings, none where its config is something else."""
+    config = entry.get("config")
+    return config if isinstance(config, Mapping) else {}
+
+
+def entries_of(entry: Mapping[str, Any]) -> list[Any]:
+    """The layers of a container; old Sequential models are a bare list."""
+    config = entry.get("config")
+    found = config.get("layers") if isinstance(config, Mapping) else config
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer: what it is, the call's number, the tensors it takes, and the one given as its mask."""
+
+    name: str
+    number: int
+    entry: Mapping[str, Any]
+    takes: tuple[Key, ...]
+    mask: Key | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A container's inputs and outputs, and the calls in it, each after those whose results it takes."""
+
+    inputs: tuple[Key, ...]
+    outputs: tuple[Key, ...]
+    calls: tuple[Call, ...]
+
+
+def graph_of(entry: Mapping[str, Any]) -> Graph:
+    """The graph of a functional model or a Sequential."""
+    entries, config = entries_of(entry), settings_of_entry(entry)
+    if "output_layers" not in config:
+        return _chain(entries)
+    ends = {end: list(_tensors(config.get(end))) for end in ("input_layers", "output_layers")}
+    calls = {_name(one): one["inbound_nodes"] for one in entries if isinstance(one.get("inbound_nodes"), list)}
+    used = [key for end in ends.values() for key in end] + list(_tensors(list(calls.values())))
+    from_one = {name for name, node, _ in used if node >= len(calls.get(name, [])) > 0}
+
+    def moved(key: Key) -> Key:
+        """Older versions count the making of a nested model as its first call."""
+        return (key[0], key[1] - (key[0] in from_one), key[2])
+
+    waiting: dict[Key, tuple[Call, list[Key]]] = {}
+    for one in entries:
+        for number, call in enumerate(calls.get(_name(one), []) or [[]]):
+            takes = tuple(moved(key) for key in _taken(call))
+            given = next((moved(key) for settings in _keywords(call) for key in _tensors([settings.get("mask")])), None)
+            needs = [(*moved(key)[:2], 0) for key in _tensors(call)]
+            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, given), needs
+    return Graph(
+        tuple(map(moved, ends["input_layers"])), tuple(map(moved, ends["output_layers"])), tuple(_ordered(waiting))
+    )
+
+
+def _chain(entries: list[Mapping[str, Any]]) -> Graph:
+    keys: list[Key] = [("", 0, 0), *((f"{number} {_name(one)}", 0, 0) for number, one in enumerate(entries))]
+    calls = [Call(key[0], 0, one, (before,)) for one, before, key in zip(entries, keys, keys[1:], strict=False)]
+    return Graph((keys[0],), (keys[-1],), tuple(calls))
+
+
+def _ordered(waiting: Mapping[Key, tuple[Call, list[Key]]]) -> Iterator[Call]:
+    missing = {key: {one for one in needs if one in waiting} for key, (_, needs) in waiting.items()}
+    wanted: dict[Key, list[Key]] = {}
+    for key, needs in missing.items():
+        for one in needs:
+            wanted.setdefault(one, []).append(key)
+    ready = [key for key, needs in missing.items() if not needs]
+    for key in ready:
+        yield waiting[key][0]
+        for later in wanted.get(key, []):
+            missing[later].discard(key)
+            if not missing[later]:
+                ready.append(later)
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("name") or settings_of_entry(entry).get("name") or entry.get("class_name"))
+
+
+def _taken(call: Any) -> Iterator[Key]:
+    """The tensors that a call takes by position."""
+    for one in _positions(call):
+        if _is_tensor(one):
+            yield one[0], one[1], one[2]
+
+
+def _keywords(call: Any) -> Iterator[Mapping[str, Any]]:
+    return (one[3] for one in _positions(call) if _is_tensor(one) and len(one) > 3 and isinstance(one[3], Mapping))
+
+
+def _positions(call: Any) -> list[Any]:
+    if not isinstance(call, list):
+        return []
+    return [call] if _is_tensor(call) else call
+
+
+def _tensors(value: Any) -> Iterator[Key]:
+    """Every tensor in a value."""
+    if _is_tensor(value):
+        yield value[0], value[1], value[2]
+        value = value[3:]
+    for one in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _tensors(one)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 2 and [type(one) for one in value[:3]] == [str, int, int]
