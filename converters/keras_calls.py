@@ -27,12 +27,20 @@ def entries_of(entry: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a layer: what it is, the call's number, the tensors it takes, and the one given as its mask."""
+    """One call of a layer.
+
+    Args:
+        name, number, entry: the layer, and which of its calls this is.
+        takes: the tensors that it takes by position.
+        states: whether it is given initial states by keyword.
+        mask: the tensor given as its mask.
+    """
 
     name: str
     number: int
     entry: Mapping[str, Any]
     takes: tuple[Key, ...]
+    states: bool = False
     mask: Key | None = None
 
 
@@ -63,9 +71,10 @@ def graph_of(entry: Mapping[str, Any]) -> Graph:
     for one in entries:
         for number, call in enumerate(calls.get(_name(one), []) or [[]]):
             takes = tuple(moved(key) for key in _taken(call))
-            given = next((moved(key) for settings in _keywords(call) for key in _tensors([settings.get("mask")])), None)
+            mask = next(map(moved, _keyword(call, "mask")), None)
+            states = any(_keyword(call, "initial_state"))
             needs = [(*moved(key)[:2], 0) for key in _tensors(call)]
-            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, given), needs
+            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, states, mask), needs
     return Graph(
         tuple(map(moved, ends["input_layers"])), tuple(map(moved, ends["output_layers"])), tuple(_ordered(waiting))
     )
@@ -103,8 +112,11 @@ def _taken(call: Any) -> Iterator[Key]:
             yield one[0], one[1], one[2]
 
 
-def _keywords(call: Any) -> Iterator[Mapping[str, Any]]:
-    return (one[3] for one in _positions(call) if _is_tensor(one) and len(one) > 3 and isinstance(one[3], Mapping))
+def _keyword(call: Any, key: str) -> Iterator[Key]:
+    """The tensors that a call is given by a keyword."""
+    for one in _positions(call):
+        if _is_tensor(one) and len(one) > 3 and isinstance(one[3], Mapping):
+            yield from _tensors([one[3].get(key)])
 
 
 def _positions(call: Any) -> list[Any]:

@@ -31,6 +31,8 @@ _ONE_SIDED = (
 )
 _NOT_REDUCED = "its mask comes out of TimeDistributed {0!r}, one for each step in Keras 2 and within each in Keras 3"
 
+_WITH_STATES = "it takes initial states, and to such a call Keras 3 gives no mask"
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -100,6 +102,9 @@ class _Walk:
             taken = [flows.get(key, Flow()) for key in call.takes]
             if call.mask and taken:
                 taken[0] = replace(taken[0], mask=self._number(("given", call.mask)))
+            states = call.states or len(taken) > 1
+            if call.entry["class_name"] in _RECURRENT and states and not call.mask and taken[0].mask is not None:
+                taken[0] = replace(taken[0], differs=taken[0].differs or _WITH_STATES)
             name = path + str(settings_of_entry(call.entry).get("name", call.name))
             for number, flow in enumerate(self._layer(call.entry, name, taken, [id(entry), *call.takes])):
                 flows[call.name, call.number, number] = flow

@@ -34,6 +34,7 @@ from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_rows import activation_named, activation_spelling
+from rnnbridge.converters.keras_settings import modern_values
 from rnnbridge.errors import Incompatible, SpecError
 from rnnbridge.spec import RNNSpec
 
@@ -117,6 +118,8 @@ class Upgrade:
             self.problems.append(f"layer {layer.name!r}: Keras 3 has no {kind}")
             return entry
         if self._is_strange(entry, layer):
+            if self.version < 3 and _names_hard_sigmoid(entry.get("config")):
+                self.problems.append(f"layer {layer.name!r}: {kind} with a hard_sigmoid; {_SCALED}, which has no other")
             self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if _is_code(entry) else _UNKNOWN,)))
             return lambda_entry(entry) if kind == "Lambda" else entry
         if layer.children:  # a TimeDistributed
@@ -214,13 +217,7 @@ class Upgrade:
         self.changes += [f"{key} becomes {new}" for key, new in RENAMED.get(kind, {}).items() if key in entry["config"]]
         for key in [key for key in config if kind in KEYWORDS and key not in KEYWORDS[kind]]:
             self._drop(config, key, kind, name)
-        for key, value in config.items():
-            if key.endswith("_initializer") and isinstance(value, dict) and isinstance(value.get("config"), dict):
-                config[key] = {**value, "config": {k: v for k, v in value["config"].items() if k != "dtype"}}
-        if isinstance(config.get("dtype"), dict) and "config" in config["dtype"]:
-            config["dtype"] = config["dtype"]["config"].get("name", "float32")  # a policy, by its name
-        if isinstance(axis := config.get("axis"), list) and len(axis) == 1 and kind == "BatchNormalization":
-            config["axis"] = axis[0]
+        self.changes += modern_values(config, kind)
         self._hard_sigmoid(config, kind, name)
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
@@ -249,6 +246,14 @@ class Upgrade:
 
 def _is_code(entry: Entry) -> bool:
     return not is_keras_own(entry) or entry["class_name"] in ("Lambda", "TFOpLambda", "SlicingOpLambda")
+
+
+def _names_hard_sigmoid(config: Any) -> bool:
+    """Whether a setting anywhere in a config is the activation of that name."""
+    if isinstance(config, Mapping):
+        named = (config.get(key) == "hard_sigmoid" for key in config if str(key).endswith("activation"))
+        return any(named) or any(map(_names_hard_sigmoid, config.values()))
+    return isinstance(config, list) and any(map(_names_hard_sigmoid, config))
 
 
 def _is(said: Any, activation: Any) -> bool:

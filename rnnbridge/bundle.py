@@ -96,7 +96,7 @@ def write(
         raise ArgumentError(f"the format {chosen.name!r} is only read; written are {', '.join(_writable())}")
     if not bundle.layers and not (bundle.is_model and format_named(bundle.format).framework == chosen.framework):
         raise ArgumentError(
-            f"there is no recurrent layer to write{' and a whole model only its own framework takes' * bundle.is_model}"
+            f"there is no recurrent layer to write{', and a whole model only its own framework takes' * bundle.is_model}"
         )
     asked = Settings.of(settings)
     written = chosen.write(bundle, draft, WriteOptions(batch_first, _suffix(draft, chosen), asked))

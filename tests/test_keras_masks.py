@@ -149,3 +149,70 @@ def test_a_tower_used_twice_feeds_other_layers(suffix: str, tmp_path: Path) -> N
     for ours, theirs in zip(got, wanted, strict=True):
         # 7 steps through an LSTM of 4 and two Dense layers of sums of at most 6: every output is near 1.
         assert np.abs(ours - theirs).max() <= 7 * 16 * np.finfo("f").eps
+
+
+@pytest.mark.parametrize("kind", ["Multiply", "Maximum", "Minimum"])
+def test_merges_that_leave_a_masked_input_out_are_refused_where_that_is_read(kind: str) -> None:
+    merged = [*MASKED, layer(kind, "merged", "masked", "masked")]
+    (said,) = refused([*merged, layer("Flatten", "reader", "merged")], repeats=False)
+    assert said.startswith("layer 'reader': it reads what 'merged' gives past a mask")
+    assert not refused([*merged, layer("LSTM", "reader", "merged")], repeats=False)
+    ends = {"input_layers": [["in", 0, 0]], "output_layers": [["merged", 0, 0]]}
+    _, told = mask_differences({"class_name": "Model", "config": {"layers": merged, **ends}}, repeats=False)
+    assert [f"merged: where an input of it is masked, {kind} of Keras 3" in one for one in told] == [True]
+
+
+def test_a_mask_comes_into_a_nested_model_with_its_input() -> None:
+    inside = {"layers": [layer("InputLayer", "x"), both_ways("x"), READERS["Flatten"]]}
+    tower = layer("Model", "tower", "masked", **inside, input_layers=[["x", 0, 0]], output_layers=[["reader", 0, 0]])
+    (said,) = refused([*MASKED, tower], repeats=True)
+    assert said.startswith("layer 'tower/reader': it reads what 'tower/both' gives past a mask")
+
+
+def test_each_call_of_a_tower_has_its_own_mask() -> None:
+    """Counted from 1 in the file, since the tower's making is its call number 0."""
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [["e", 0, 0]]}
+    tower = layer("Model", "tower", "a", layers=[layer("InputLayer", "x"), layer("Dense", "e", "x")], **ends)
+    tower["inbound_nodes"] = [[["masked", 0, 0, {}]], [["in", 0, 0, {}]]]
+    last = layer("LSTM", "last")
+    for call, masked in ((1, True), (2, False)):
+        last["inbound_nodes"] = [[["tower", call, 0, {}], ["in", 0, 0, {}]]]  # an initial state
+        other = layer("Dense", "other")
+        other["inbound_nodes"] = [[["tower", 3 - call, 0, {}]]]
+        assert bool(refused([*MASKED, tower, other, last], repeats=False)) is masked
+
+
+def test_an_initial_state_takes_the_mask_away_in_keras_3() -> None:
+    last = layer("LSTM", "last", "masked")
+    assert not refused([*MASKED, last], repeats=False)
+    last["inbound_nodes"] = [[["masked", 0, 0, {"initial_state": [["h", 0, 0], ["c", 0, 0]]}]]]
+    (said,) = refused([*MASKED, layer("InputLayer", "h"), layer("InputLayer", "c"), last], repeats=False)
+    assert said == "layer 'last': it takes initial states, and to such a call Keras 3 gives no mask"
+
+
+@pytest.mark.parametrize(("sequences", "reader", "said"), [(False, "GRU", 1), (False, "Dense", 0), (True, "GRU", 0)])
+def test_a_time_distributed_that_reduces_its_mask_is_refused_where_it_matters(
+    sequences: bool, reader: str, said: int
+) -> None:
+    inner = {"class_name": "LSTM", "config": {"name": "inner", "return_sequences": sequences}}
+    wrapped = layer("TimeDistributed", "each", "masked", layer=inner)
+    assert len(refused([*MASKED, wrapped, layer(reader, "last", "each")], repeats=False)) == said
+
+
+def test_steps_put_end_to_end_may_have_masks_of_their_own() -> None:
+    two = [*MASKED, layer("Masking", "other", "in", mask_value=1.0)]
+    for axis, said in ((1, 0), (-2, 0), (-1, 1)):
+        joined = layer("Concatenate", "joined", "masked", "other", axis=axis)
+        assert len(refused([*two, joined, layer("LSTM", "last", "joined")], repeats=False)) == said
+        assert not refused([*two, joined, layer("Conv1D", "last", "joined")], repeats=False)  # heeds none
+
+
+def test_models_in_models_are_walked_in_no_time() -> None:
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [["sum", 0, 0]]}
+    inside = layer("Dense", "inner")
+    for _ in range(30):
+        inside = {**inside, "inbound_nodes": [[["x", 0, 0, {}]], [["x", 0, 0, {}]]]}
+        layers = [layer("InputLayer", "x"), inside, layer("Add", "sum", "inner", "inner")]
+        inside = layer("Model", "inner", layers=layers, **ends)
+    inside["inbound_nodes"] = [[["masked", 0, 0, {}]]]
+    assert not refused([*MASKED, inside, layer("LSTM", "last", "inner")], repeats=False)

@@ -123,6 +123,28 @@ def test_a_hard_sigmoid_without_arrays_before_it_is_refused(tmp_path: Path) -> N
         rb.save(rb.load(changed(STACK, tmp_path, softened)), tmp_path / "new.keras")
 
 
+@pytest.mark.parametrize("kind", ["ConvLSTM2D", "Mine"])
+def test_a_hard_sigmoid_in_a_class_that_is_not_known_is_refused(kind: str, tmp_path: Path) -> None:
+    def soft(model: dict[str, Any]) -> None:
+        dense = model["config"]["layers"][-1]
+        dense["class_name"] = kind
+        dense["config"] = {"name": "out", "cell": {"config": {"recurrent_activation": "hard_sigmoid"}}}
+
+    with pytest.raises(Incompatible, match=f"layer 'out': {kind} with a hard_sigmoid"):
+        rb.save(rb.load(changed(STACK, tmp_path, soft)), tmp_path / "new.h5")
+    assert not (tmp_path / "new.h5").exists()
+
+
+def test_initializers_that_keras_3_has_not_are_said_otherwise(tmp_path: Path) -> None:
+    def own(model: dict[str, Any]) -> None:
+        entry(model, "first")["recurrent_initializer"] = "recurrent_identity"
+
+    written = rb.save(rb.load(changed(STACK, tmp_path, own)), tmp_path / "new.keras")
+    assert layer_of(config_of(tmp_path / "new.keras"), "first")["recurrent_initializer"] == "identity"
+    assert any("recurrent_initializer=identity set" in change for one in written.model for change in one.changes)
+    imported("keras").models.load_model(tmp_path / "new.keras")
+
+
 def test_an_archive_needs_a_whole_model(tmp_path: Path) -> None:
     target = tmp_path / "new.keras"
     with pytest.raises(Incompatible, match="the source has none"):
