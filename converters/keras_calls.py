@@ -32,6 +32,7 @@ class Call:
     Args:
         name, number, entry: the layer, and which of its calls this is.
         takes: the tensors that it takes by position.
+        needs: the calls that must come before, as their first tensors.
         states: whether it is given initial states by keyword.
         mask: the tensor given as its mask.
     """
@@ -40,17 +41,19 @@ class Call:
     number: int
     entry: Mapping[str, Any]
     takes: tuple[Key, ...]
+    needs: tuple[Key, ...]
     states: bool = False
     mask: Key | None = None
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A container's inputs and outputs, and the calls in it, each after those whose results it takes."""
+    """A container's inputs and outputs, the calls in it, each after those whose results it takes; its layers' names."""
 
     inputs: tuple[Key, ...]
     outputs: tuple[Key, ...]
     calls: tuple[Call, ...]
+    names: tuple[str, ...]
 
 
 def graph_of(entry: Mapping[str, Any]) -> Graph:
@@ -67,34 +70,36 @@ def graph_of(entry: Mapping[str, Any]) -> Graph:
         """Older versions count the making of a nested model as its first call."""
         return (key[0], key[1] - (key[0] in from_one), key[2])
 
-    waiting: dict[Key, tuple[Call, list[Key]]] = {}
+    waiting: dict[Key, Call] = {}
     for one in entries:
         for number, call in enumerate(calls.get(_name(one), []) or [[]]):
             takes = tuple(moved(key) for key in _taken(call))
             mask = next(map(moved, _keyword(call, "mask")), None)
             states = any(_keyword(call, "initial_state"))
-            needs = [(*moved(key)[:2], 0) for key in _tensors(call)]
-            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, states, mask), needs
-    return Graph(
-        tuple(map(moved, ends["input_layers"])), tuple(map(moved, ends["output_layers"])), tuple(_ordered(waiting))
-    )
+            needs = tuple((*moved(key)[:2], 0) for key in _tensors(call))
+            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, needs, states, mask)
+    inputs, outputs = (tuple(map(moved, keys)) for keys in ends.values())
+    return Graph(inputs, outputs, tuple(_ordered(waiting)), tuple(map(_name, entries)))
 
 
 def _chain(entries: list[Mapping[str, Any]]) -> Graph:
+    entries = [one for one in entries if one.get("class_name") != "InputLayer"]  # what comes from outside is as it is
     keys: list[Key] = [("", 0, 0), *((f"{number} {_name(one)}", 0, 0) for number, one in enumerate(entries))]
-    calls = [Call(key[0], 0, one, (before,)) for one, before, key in zip(entries, keys, keys[1:], strict=False)]
-    return Graph((keys[0],), (keys[-1],), tuple(calls))
+    calls = [
+        Call(key[0], 0, one, (before,), (before,)) for one, before, key in zip(entries, keys, keys[1:], strict=False)
+    ]
+    return Graph((keys[0],), (keys[-1],), tuple(calls), tuple(call.name for call in calls))
 
 
-def _ordered(waiting: Mapping[Key, tuple[Call, list[Key]]]) -> Iterator[Call]:
-    missing = {key: {one for one in needs if one in waiting} for key, (_, needs) in waiting.items()}
+def _ordered(waiting: Mapping[Key, Call]) -> Iterator[Call]:
+    missing = {key: {one for one in call.needs if one in waiting} for key, call in waiting.items()}
     wanted: dict[Key, list[Key]] = {}
     for key, needs in missing.items():
         for one in needs:
             wanted.setdefault(one, []).append(key)
     ready = [key for key, needs in missing.items() if not needs]
     for key in ready:
-        yield waiting[key][0]
+        yield waiting[key]
         for later in wanted.get(key, []):
             missing[later].discard(key)
             if not missing[later]:

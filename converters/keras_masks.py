@@ -13,6 +13,7 @@ from typing import Any
 from rnnbridge.converters.keras_calls import entries_of, graph_of, settings_of_entry
 from rnnbridge.converters.keras_classes import CONTAINERS, KEYWORDS
 from rnnbridge.converters.keras_one import of_keras_1
+from rnnbridge.converters.keras_order import order_differences
 
 _SELECTIVE = ("Maximum", "Minimum", "Multiply")  # in Keras 3 they leave a masked input out
 _MERGES = ("Add", "Average", "Concatenate", "Subtract", *_SELECTIVE)
@@ -31,6 +32,10 @@ _ONE_SIDED = (
 )
 _NOT_REDUCED = "its mask comes out of TimeDistributed {0!r}, one for each step in Keras 2 and within each in Keras 3"
 
+_ORDER = (
+    "in Keras 3 it might come before layer {0!r}, since what computes a mask is a part of the graph there, and the two "
+    "would take each other's arrays"
+)
 _WITH_STATES = "it takes initial states, and to such a call Keras 3 gives no mask"
 
 
@@ -51,17 +56,20 @@ class Flow:
     past: str = ""
 
 
-def mask_differences(model: Mapping[str, Any], repeats: bool) -> tuple[list[str], list[str]]:
+def mask_differences(
+    model: Mapping[str, Any], repeats: bool, archive: bool | None = None
+) -> tuple[list[str], list[str]]:
     """What in a model of Keras 2 would see another mask, or other numbers past one, in Keras 3.
 
     Args:
         model: {"class_name": ..., "config": ...} of a functional model or a Sequential.
         repeats: whether its Bidirectional gives its last output again past a mask, where that of Keras 3 gives zeros.
+        archive: whether it becomes an archive, where layers are counted by class; None leaves their order alone.
 
     Returns:
         What makes other outputs, and what makes them only where the mask is not heeded; one sentence each.
     """
-    walk = _Walk(repeats)
+    walk = _Walk(repeats, archive)
     walk.container(model, "", [], [])
     return list(walk.refused), list(walk.told)
 
@@ -69,8 +77,8 @@ def mask_differences(model: Mapping[str, Any], repeats: bool) -> tuple[list[str]
 class _Walk:
     """One pass over a model, layer by layer in the order of computation."""
 
-    def __init__(self, repeats: bool) -> None:
-        self.repeats = repeats
+    def __init__(self, repeats: bool, archive: bool | None) -> None:
+        self.repeats, self.archive = repeats, archive
         self.refused: dict[str, None] = {}
         self.told: dict[str, None] = {}
         self._numbers: dict[Hashable, int] = {}
@@ -108,6 +116,10 @@ class _Walk:
             name = path + str(settings_of_entry(call.entry).get("name", call.name))
             for number, flow in enumerate(self._layer(call.entry, name, taken, [id(entry), *call.takes])):
                 flows[call.name, call.number, number] = flow
+        masked = {key for key, flow in flows.items() if flow.mask is not None}
+        if masked and self.archive is not None and "output_layers" in settings_of_entry(entry):
+            for first, second in order_differences(graph, masked, of_one_class=self.archive):
+                self._refuse(path + second, _ORDER.format(path + first))
         return [flows.get(key, Flow()) for key in graph.outputs]
 
     def _layer(

@@ -82,7 +82,7 @@ class Upgrade:
         """
         out = self._container(dict(model), layers)
         if self.version < 3:
-            refused, told = mask_differences(model, self.repeats)
+            refused, told = mask_differences(model, self.repeats, self.modules)
             self.problems += refused
             self.notices += told
         if self.problems:

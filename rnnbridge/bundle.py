@@ -95,9 +95,8 @@ def write(
     if chosen.write is None:
         raise ArgumentError(f"the format {chosen.name!r} is only read; written are {', '.join(_writable())}")
     if not bundle.layers and not (bundle.is_model and format_named(bundle.format).framework == chosen.framework):
-        raise ArgumentError(
-            f"there is no recurrent layer to write{', and a whole model only its own framework takes' * bundle.is_model}"
-        )
+        more = ", and a whole model only its own framework takes" if bundle.is_model else ""
+        raise ArgumentError(f"there is no recurrent layer to write{more}")
     asked = Settings.of(settings)
     written = chosen.write(bundle, draft, WriteOptions(batch_first, _suffix(draft, chosen), asked))
     if asked is not settings:
