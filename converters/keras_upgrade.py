@@ -30,16 +30,19 @@ from rnnbridge.converters.keras_entry import (
     with_module,
 )
 from rnnbridge.converters.keras_graph import upgraded_graph
+from rnnbridge.converters.keras_inserted import with_rescaling
 from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_rows import activation_named, activation_spelling
+from rnnbridge.converters.keras_scaled import factor
 from rnnbridge.converters.keras_settings import modern_values
 from rnnbridge.errors import Incompatible, SpecError
 from rnnbridge.spec import RNNSpec
 
 _DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True, "reset_after": True}
 _SCALED = "hard_sigmoid is clip(0.2 x + 0.5) in the source and clip(x / 6 + 0.5) in Keras 3"
+_NO_OTHER = f"{{}} with a hard_sigmoid; {_SCALED}, which has no other"
 
 _VERBATIM = "kept as it is and never run here; loading it takes what defines it"
 _UNKNOWN = "kept as it is: what Keras 3 takes for this class is not known here"
@@ -73,6 +76,7 @@ class Upgrade:
         self.changes: list[str] = []
         self.renamed: dict[str, str] = {}
         self.scaled: set[str] = set()
+        self.softened: dict[str, str] = {}
 
     def model(self, model: Mapping[str, Any], layers: Sequence[Layer]) -> Entry:
         """The whole model.
@@ -81,6 +85,7 @@ class Upgrade:
             Incompatible: layers that Keras 3 has nothing for, with every reason.
         """
         out = self._container(dict(model), layers)
+        self.problems += [f"layer {name!r}: {_NO_OTHER.format('Activation')}" for name in self.softened]  # wrapped ones
         if self.version < 3:
             refused, told = mask_differences(model, self.repeats, self.modules)
             self.problems += refused
@@ -106,6 +111,8 @@ class Upgrade:
             config = {**config, "layers": with_input(config["layers"], entries)}
         else:
             config = upgraded_graph(config, entries, self.version)  # which refuses a damaged one
+        softened = [name for layer in layers if (name := self.softened.pop(layer.name, None))]
+        config = with_rescaling(config, softened, factor(), modules=self.modules)
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:
@@ -119,7 +126,7 @@ class Upgrade:
             return entry
         if self._is_strange(entry, layer):
             if self.version < 3 and _names_hard_sigmoid(entry.get("config")):
-                self.problems.append(f"layer {layer.name!r}: {kind} with a hard_sigmoid; {_SCALED}, which has no other")
+                self.problems.append(f"layer {layer.name!r}: {_NO_OTHER.format(kind)}")
             self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if _is_code(entry) else _UNKNOWN,)))
             return lambda_entry(entry) if kind == "Lambda" else entry
         if layer.children:  # a TimeDistributed
@@ -234,11 +241,14 @@ class Upgrade:
         """A layer that is not recurrent and whose activation is the other hard sigmoid."""
         if self.version >= 3 or ("units" in config and kind != "Dense") or config.get("activation") != "hard_sigmoid":
             return
-        if kind in LINEAR:
+        if kind == "Activation":
+            self.softened[name] = config["name"]
+            self.changes.append(f"activation=hard_sigmoid kept, after a new Rescaling by {factor():.2g}: {_SCALED}")
+        elif kind in LINEAR:
             self.scaled.add(name)
             self.changes.append(f"activation=hard_sigmoid kept, with the arrays rescaled: {_SCALED}")
         else:
-            self.problems.append(f"layer {name!r}: {kind} with activation hard_sigmoid; {_SCALED}, which has no other")
+            self.problems.append(f"layer {name!r}: {_NO_OTHER.format(kind)}")
 
     def _classed(self, entry: Entry, kind: str) -> Entry:
         return with_module(entry) if self.modules else {key: entry[key] for key in entry if key not in SAID_BY_MODULE}

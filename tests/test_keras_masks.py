@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,7 @@ def two_towers(*, masked_first: bool, late: bool) -> dict[str, Any]:
     """Two layers of one class side by side, one before a mask is computed from it (late) or after."""
     through = ["q", "masking"] if late else ["masking", "q"]
     masked = [layer("InputLayer", "b"), *(layer("Masking" if one == "masking" else "LSTM", one) for one in through)]
-    for one, other in zip(masked, masked[1:], strict=False):
+    for one, other in pairwise(masked):
         other["inbound_nodes"] = [[[one["name"], 0, 0, {}]]]
     for one in masked:
         one["config"]["return_sequences"] = True
