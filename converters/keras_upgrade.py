@@ -34,15 +34,12 @@ from rnnbridge.converters.keras_inserted import with_rescaling
 from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
-from rnnbridge.converters.keras_rows import activation_named, activation_spelling
 from rnnbridge.converters.keras_scaled import factor
-from rnnbridge.converters.keras_settings import modern_values
-from rnnbridge.errors import Incompatible, SpecError
+from rnnbridge.converters.keras_settings import SCALED, cell_settings, modern_values
+from rnnbridge.errors import Incompatible
 from rnnbridge.spec import RNNSpec
 
-_DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True, "reset_after": True}
-_SCALED = "hard_sigmoid is clip(0.2 x + 0.5) in the source and clip(x / 6 + 0.5) in Keras 3"
-_NO_OTHER = f"{{}} with a hard_sigmoid; {_SCALED}, which has no other"
+_NO_OTHER = f"{{}} with a hard_sigmoid; {SCALED}, which has no other"
 
 _VERBATIM = "kept as it is and never run here; loading it takes what defines it"
 _UNKNOWN = "kept as it is: what Keras 3 takes for this class is not known here"
@@ -194,24 +191,9 @@ class Upgrade:
         return entry
 
     def _settings(self, entry: Entry, name: str, spec: RNNSpec) -> Entry:
-        """A cell's settings as the arrays are written; what they were in the source is kept where it is the same."""
-        config, wanted = dict(entry["config"]), dict[str, Any]()
-        wanted["activation"] = spec.activations[-1]
-        if spec.cell != "rnn":
-            wanted["recurrent_activation"] = spec.activations[0]
-        wanted["use_bias"] = spec.bias != "none"
-        if spec.cell == "gru":
-            wanted["reset_after"] = spec.reset == "after"
-        for key, value in wanted.items():
-            if key in config and (key.endswith("activation") and _is(config[key], value)):
-                if self.version < 3 and config[key] == "hard_sigmoid":
-                    self.changes.append(f"{key}=hard_sigmoid kept, with the gates' arrays rescaled: {_SCALED}")
-                continue
-            said = activation_spelling(value, 3) if key.endswith("activation") else value
-            if config.get(key, _DEFAULTS[key]) != said:
-                why = "as the source's arrays and version have it" if key not in config else "as the arrays are"
-                self.changes.append(f"{key}={said} set, {why}")
-                config[key] = said
+        """A cell's settings as the arrays are written."""
+        config, changes = cell_settings(entry["config"], spec, self.version)
+        self.changes += changes
         return {**entry, "config": config}
 
     def _plain(self, entry: Entry, name: str) -> Entry:
@@ -243,10 +225,10 @@ class Upgrade:
             return
         if kind == "Activation":
             self.softened[name] = config["name"]
-            self.changes.append(f"activation=hard_sigmoid kept, after a new Rescaling by {factor():.2g}: {_SCALED}")
+            self.changes.append(f"activation=hard_sigmoid kept, after a new Rescaling by {factor():.2g}: {SCALED}")
         elif kind in LINEAR:
             self.scaled.add(name)
-            self.changes.append(f"activation=hard_sigmoid kept, with the arrays rescaled: {_SCALED}")
+            self.changes.append(f"activation=hard_sigmoid kept, with the arrays rescaled: {SCALED}")
         else:
             self.problems.append(f"layer {name!r}: {_NO_OTHER.format(kind)}")
 
@@ -264,10 +246,3 @@ def _names_hard_sigmoid(config: Any) -> bool:
         named = (config.get(key) == "hard_sigmoid" for key in config if str(key).endswith("activation"))
         return any(named) or any(map(_names_hard_sigmoid, config.values()))
     return isinstance(config, list) and any(map(_names_hard_sigmoid, config))
-
-
-def _is(said: Any, activation: Any) -> bool:
-    try:
-        return bool(activation_named(said, 3) == activation)
-    except SpecError:
-        return False
