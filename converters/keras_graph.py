@@ -94,7 +94,7 @@ def _counted_from_one(config: Mapping[str, Any], layers: list[dict[str, Any]]) -
 
 def _functional_from_one(layers: list[dict[str, Any]]) -> Iterator[str]:
     """The functional models among the layers. Keras 1 and 2 count their first call as number 1; Keras 3 as 0 where a
-    layer takes what they give, and as 1 where it is an output of the model (keras/src/models/functional.py: get_tensor)."""
+    layer takes what they give, and as 1 where it is an output of the model (get_tensor in its models/functional.py)."""
     numbers: dict[str, list[int]] = {}
     for name, node in _used([entry.get("inbound_nodes", []) for entry in layers]):
         numbers.setdefault(name, []).append(node)
