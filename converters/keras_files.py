@@ -38,10 +38,12 @@ def read(path: Path, settings: Settings) -> Bundle:
         if str(path) in str(error):
             raise
         raise FormatError(f"{path}: {error}") from error
-    if not found.layers and found.notices:
+    is_model = file.config is not None
+    if not found.layers and found.notices and not is_model:
         raise FormatError(f"{path}: no recurrent layer that rnnbridge converts: " + "; ".join(found.notices))
     left = ("the state of the optimizer is left out",) if _OPTIMIZER in root.groups else ()
-    return Bundle(found.layers, other_arrays(found.carried), "keras", path, (*found.notices, *left), found.carried)
+    notices = (*found.notices, *left)
+    return Bundle(found.layers, other_arrays(found.carried), "keras", path, notices, is_model, found.carried)
 
 
 FORMATS = (

@@ -25,7 +25,7 @@ def upgraded_graph(config: Mapping[str, Any], layers: list[dict[str, Any]], vers
     """
     shifted = set(_counted_from_one(config, layers))
     ends = {key: _one_alone(_moved(config[key], shifted)) for key in _ENDS if key in config}
-    if version == 2:
+    if version < 3:
         shifted |= set(_functional_from_one(layers))
     return {**config, "layers": [_called(entry, shifted) for entry in layers], **ends}
 
@@ -93,8 +93,8 @@ def _counted_from_one(config: Mapping[str, Any], layers: list[dict[str, Any]]) -
 
 
 def _functional_from_one(layers: list[dict[str, Any]]) -> Iterator[str]:
-    """The functional models among the layers. Keras 2 counts their first call as number 1; Keras 3 as 0 where a layer
-    takes what they give, and as 1 where it is an output of the model (keras/src/models/functional.py: get_tensor)."""
+    """The functional models among the layers. Keras 1 and 2 count their first call as number 1; Keras 3 as 0 where a
+    layer takes what they give, and as 1 where it is an output of the model (get_tensor in its models/functional.py)."""
     numbers: dict[str, list[int]] = {}
     for name, node in _used([entry.get("inbound_nodes", []) for entry in layers]):
         numbers.setdefault(name, []).append(node)

@@ -1,144 +1,222 @@
 """Masks that Keras 2 makes, joins or fills otherwise than Keras 3: what heeds or ignores them would come out different.
 
-A mask is known by what computes it, so two inputs with one mask are no obstacle. Knows configs of Keras 2, no arrays.
+A mask is known by what computes it, so two inputs with one mask are no obstacle; a nested model is walked for every
+call of it. Knows configs of Keras 2, no arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rnnbridge.converters.keras_classes import CONTAINERS
+from rnnbridge.converters.keras_calls import entries_of, graph_of, settings_of_entry
+from rnnbridge.converters.keras_classes import CONTAINERS, KEYWORDS
+from rnnbridge.converters.keras_one import of_keras_1
+from rnnbridge.converters.keras_order import order_differences
 
-Key = tuple[str, int]  # a layer and the number of its call
-Mask = tuple[Any, ...] | None
-_MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
-_RECURRENT = ("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional")
-_DROP = ("Flatten", "Reshape", "Permute", "RepeatVector", "Dot", "InputLayer", "Embedding")
+_SELECTIVE = ("Maximum", "Minimum", "Multiply")  # in Keras 3 they leave a masked input out
+_MERGES = ("Add", "Average", "Concatenate", "Subtract", *_SELECTIVE)
+_RECURRENT = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "RNN", "Bidirectional", "ConvLSTM2D")
+_ATTENTION = ("Attention", "AdditiveAttention")
 _PASS = (
     "Activation", "ActivityRegularization", "AlphaDropout", "BatchNormalization", "Dense", "Dropout", "ELU",
     "GaussianDropout", "GaussianNoise", "LayerNormalization", "LeakyReLU", "PReLU", "ReLU", "SpatialDropout1D",
+    "SpatialDropout2D", "SpatialDropout3D",
 )  # fmt: skip
-_HEEDS = (*_RECURRENT, "GlobalAveragePooling1D")  # they read no step that is masked
-_UNEQUAL = "unequal"
+_HEEDS = (*_RECURRENT, *_ATTENTION, "GlobalAveragePooling1D")  # they read no step that is masked
+_UNEQUAL = "its mask is joined of unequal ones in {0!r}, by all in Keras 2 and by any in Keras 3"
+_ONE_SIDED = (
+    "its mask comes out of {0!r}, where a masked tensor meets one without a mask: Keras 2 keeps the mask and Keras 3 "
+    "drops it"
+)
+_NOT_REDUCED = "its mask comes out of TimeDistributed {0!r}, one for each step in Keras 2 and within each in Keras 3"
+
+_ORDER = (
+    "in Keras 3 it might come before layer {0!r}, since what computes a mask is a part of the graph there, and the two "
+    "would take each other's arrays"
+)
+_WITH_STATES = "it takes initial states, and to such a call Keras 3 gives no mask"
 
 
-def mask_differences(config: Mapping[str, Any], repeats: bool) -> Iterator[str]:
-    """What in a model of Keras 2 would see another mask, or other numbers past one, in Keras 3, one sentence each.
+@dataclass(frozen=True)
+class Flow:
+    """What is known of a tensor.
 
     Args:
-        config: of a functional model or a Sequential.
-        repeats: whether its Bidirectional gives its last output again past a mask, where that of Keras 3 gives zeros.
+        mask: a number for what computes it, None where there is no mask.
+        differs: why its mask is another in Keras 3, "" where it is the same.
+        deep: whether it is also of another shape there, so that it cannot be joined with others.
+        past: whose numbers past a mask are others in Keras 3, and how; "" where they are the same.
     """
-    masks: dict[Key, Mask] = {}
-    repeated: dict[Key, str | None] = {}
-    for entry, key, keys in _calls(config):
-        kind, (name, _) = entry["class_name"], key
-        inputs = [_of(one, masks) for one in keys]
-        past = next(filter(None, (_of(one, repeated) for one in keys)), None)
-        if kind == "TimeDistributed" and _masks(entry["config"].get("layer", {})):
-            yield f"layer {name!r}: TimeDistributed hands on its own layer's mask in Keras 2, and does not in Keras 3"
-        if kind == "Softmax" and any(inputs):
-            yield f"layer {name!r}: Softmax leaves masked steps out in Keras 3, and does not look at masks in Keras 2"
-        if not _ignores(entry) and (found := next((one for one in inputs if one and one[0] == _UNEQUAL), None)):
-            yield (
-                f"layer {name!r}: its mask is joined of unequal ones in {found[1]!r}, by all in Keras 2 and by any in "
-                "Keras 3"
-            )
-        if past and kind not in _HEEDS and not _carries(kind):
-            yield (
-                f"layer {name!r}: it reads what {past!r} gives past a mask, its last output again in this Keras and "
-                "zeros in Keras 3"
-            )
-        masks[key] = _after(entry, keys, inputs)
-        repeated[key] = past if _carries(kind) else None
-        if repeats and kind == "Bidirectional" and inputs and inputs[0] and masks[key]:
-            repeated[key] = name
+
+    mask: int | None = None
+    differs: str = ""
+    deep: bool = False
+    past: str = ""
 
 
-def _calls(config: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Key, list[Key]]]:
-    """Every call of a layer after those whose results it takes: the layer, what names the call, and what it takes."""
-    entries = config["layers"]
-    if not any("inbound_nodes" in entry for entry in entries):  # a Sequential
-        before: list[Key] = []
-        for number, entry in enumerate(entries):
-            inner = entry["config"]
-            key = (str(inner.get("name", number)) if isinstance(inner, Mapping) else str(number), 0)
-            yield entry, key, before
-            before = [key]
-        return
-    done: dict[Key, None] = {}
-    waiting = [(entry, k, call) for entry in entries for k, call in enumerate(entry.get("inbound_nodes", []))]
-    while waiting:
-        later = []
-        for entry, number, call in waiting:
-            keys = [(one[0], one[1]) for one in _listed(call) if isinstance(one, list) and len(one) > 2]
-            if any(_missing(key, done, config) for key in keys):
-                later.append((entry, number, call))
-                continue
-            yield entry, (entry["name"], number), keys
-            done[entry["name"], number] = None
-        if len(later) == len(waiting):
-            return  # a damaged graph, of which others say more
-        waiting = later
+def mask_differences(
+    model: Mapping[str, Any], repeats: bool, archive: bool | None = None
+) -> tuple[list[str], list[str]]:
+    """What in a model of Keras 2 would see another mask, or other numbers past one, in Keras 3.
+
+    Args:
+        model: {"class_name": ..., "config": ...} of a functional model or a Sequential.
+        repeats: whether its Bidirectional gives its last output again past a mask, where that of Keras 3 gives zeros.
+        archive: whether it becomes an archive, where layers are counted by class; None leaves their order alone.
+
+    Returns:
+        What makes other outputs, and what makes them only where the mask is not heeded; one sentence each.
+    """
+    walk = _Walk(repeats, archive)
+    walk.container(model, "", [], [])
+    return list(walk.refused), list(walk.told)
 
 
-def _listed(call: Any) -> list[Any]:
-    if not isinstance(call, list):
-        return []
-    return [call] if call and isinstance(call[0], str) else call
+class _Walk:
+    """One pass over a model, layer by layer in the order of computation."""
+
+    def __init__(self, repeats: bool, archive: bool | None) -> None:
+        self.repeats, self.archive = repeats, archive
+        self.refused: dict[str, None] = {}
+        self.told: dict[str, None] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._done: dict[Hashable, list[Flow]] = {}
+
+    def container(
+        self, entry: Mapping[str, Any], path: str, flows: Sequence[Flow], keys: Sequence[Hashable]
+    ) -> list[Flow]:
+        """A nested model's outputs. Calls whose masks are alike are walked once, so that depth costs no time."""
+        given = list(dict.fromkeys(flow.mask for flow in flows if flow.mask is not None))
+        alike = tuple(flow if flow.mask is None else replace(flow, mask=-1 - given.index(flow.mask)) for flow in flows)
+        if (id(entry), alike) not in self._done:
+            self._done[id(entry), alike] = self._outputs(entry, path, alike)
+        out = []
+        for flow in self._done[id(entry), alike]:
+            if flow.mask is not None:
+                own = flow.mask < 0
+                number = given[-1 - flow.mask] if own else self._number((id(entry), flow.mask, *keys, *given))
+                flow = replace(flow, mask=number)
+            out.append(flow)
+        return out
+
+    def _outputs(self, entry: Mapping[str, Any], path: str, given: Sequence[Flow]) -> list[Flow]:
+        graph = graph_of(entry)
+        flows = dict(zip(graph.inputs, given, strict=False))
+        for call in graph.calls:
+            if (call.name, call.number, 0) in flows:
+                continue  # an input, whose mask is known from outside
+            taken = [flows.get(key, Flow()) for key in call.takes]
+            if call.mask and taken:
+                taken[0] = replace(taken[0], mask=self._number(("given", call.mask)))
+            states = call.states or len(taken) > 1
+            if call.entry["class_name"] in _RECURRENT and states and not call.mask and taken[0].mask is not None:
+                taken[0] = replace(taken[0], differs=taken[0].differs or _WITH_STATES)
+            name = path + str(settings_of_entry(call.entry).get("name", call.name))
+            for number, flow in enumerate(self._layer(call.entry, name, taken, [id(entry), *call.takes])):
+                flows[call.name, call.number, number] = flow
+        masked = {key for key, flow in flows.items() if flow.mask is not None}
+        if masked and self.archive is not None and "output_layers" in settings_of_entry(entry):
+            for first, second in order_differences(graph, masked, of_one_class=self.archive):
+                self._refuse(path + second, _ORDER.format(path + first))
+        return [flows.get(key, Flow()) for key in graph.outputs]
+
+    def _layer(
+        self, entry: Mapping[str, Any], name: str, flows: Sequence[Flow], keys: Sequence[Hashable]
+    ) -> list[Flow]:
+        """What comes out of a layer, its first tensor first; those after the last are neither masked nor different."""
+        if entry["class_name"] == "Merge":
+            entry = of_keras_1(entry)[0]
+        kind = entry["class_name"]
+        if kind in CONTAINERS:
+            return self.container(entry, f"{name}/", flows, keys)
+        if kind == "TimeDistributed":
+            return [self._time_distributed(entry, name, flows[0] if flows else Flow(), keys)]
+        self._check(kind, entry, name, flows)
+        after = self._after(kind, settings_of_entry(entry), name, flows, keys)
+        both = kind == "Bidirectional" and settings_of_entry(entry).get("merge_mode", "concat") is None
+        return [after] * (2 if both else 1)
+
+    def _time_distributed(self, entry: Mapping[str, Any], name: str, flow: Flow, keys: Sequence[Hashable]) -> Flow:
+        inner = settings_of_entry(entry).get("layer")
+        if not isinstance(inner, Mapping) or "class_name" not in inner:
+            return Flow()
+        if _makes_masks(inner):
+            self._refuse(name, "TimeDistributed hands on its own layer's mask in Keras 2, and does not in Keras 3")
+        after = (self._layer(inner, name, [flow], keys) or [Flow()])[0]
+        if flow.mask is None or after.mask == flow.mask:
+            return after if flow.mask is not None else Flow()
+        return Flow(self._number((name, flow.mask)), _NOT_REDUCED.format(name), deep=True)
+
+    def _check(self, kind: str, entry: Mapping[str, Any], name: str, flows: Sequence[Flow]) -> None:
+        if kind == "Softmax" and any(flow.mask is not None for flow in flows):
+            self._refuse(name, "Softmax leaves masked steps out in Keras 3, and does not look at masks in Keras 2")
+        heeds = kind in _HEEDS or kind not in KEYWORDS  # a class that is not known may
+        for flow in flows:
+            if flow.differs and (heeds or (flow.deep and kind in _MERGES)):
+                self._refuse(name, flow.differs)
+            if flow.past and kind not in _HEEDS and not _is_step_by_step(kind, entry):
+                self._refuse(name, f"it reads what {flow.past}")
+
+    def _after(
+        self, kind: str, config: Mapping[str, Any], name: str, flows: Sequence[Flow], keys: Sequence[Hashable]
+    ) -> Flow:
+        first = flows[0] if flows else Flow()
+        if kind == "Masking":
+            return Flow(self._number((kind, *keys, repr(config.get("mask_value")))))
+        if kind == "Embedding":
+            return Flow(self._number((kind, *keys)) if config.get("mask_zero") else None)
+        if kind in _MERGES:
+            return self._joined(kind, config, name, flows)
+        if kind in _PASS:
+            return first
+        if kind in _ATTENTION:
+            return Flow(first.mask)
+        if kind not in _RECURRENT or not _gives_sequences(config):
+            return Flow()
+        filled = self.repeats and kind == "Bidirectional" and first.mask is not None
+        past = f"{name!r} gives past a mask, its last output again in this Keras and zeros in Keras 3"
+        return Flow(first.mask, past=past if filled else "")
+
+    def _joined(self, kind: str, config: Mapping[str, Any], name: str, flows: Sequence[Flow]) -> Flow:
+        masks = [flow.mask for flow in flows]
+        past = next((flow.past for flow in flows if flow.past), "")
+        if all(mask is None for mask in masks):
+            return Flow(past=past)
+        if kind in _SELECTIVE:
+            past = past or f"{name!r} gives past a mask, where {kind} of Keras 3 leaves the masked input out"
+            self.told[
+                f"{name}: where an input of it is masked, {kind} of Keras 3 leaves that input out: the same for layers "
+                "that heed the mask, not for others"
+            ] = None
+        differs = next((flow.differs for flow in flows if flow.differs), "")
+        if all(mask == masks[0] for mask in masks):
+            return Flow(masks[0], differs, past=past)
+        if not (kind == "Concatenate" and config.get("axis", -1) in (1, -2)):  # over time they are put end to end
+            differs = (_ONE_SIDED if None in masks else _UNEQUAL).format(name)
+        return Flow(self._number((name, *masks)), differs, past=past)
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.refused[f"layer {name!r}: {why}"] = None
+
+    def _number(self, what: Hashable) -> int:
+        return self._numbers.setdefault(what, len(self._numbers))
 
 
-def _missing(key: Key, done: Mapping[Key, Any], config: Mapping[str, Any]) -> bool:
-    known = any(name == key[0] for name, _ in done)
-    made = any(entry.get("name") == key[0] and entry.get("inbound_nodes") for entry in config["layers"])
-    return made and not (key in done or (known and (key[0], key[1] - 1) in done))
+def _gives_sequences(config: Mapping[str, Any]) -> bool:
+    inner = config.get("layer")
+    return bool((settings_of_entry(inner) if isinstance(inner, Mapping) else config).get("return_sequences"))
 
 
-def _of(key: Key, found: Mapping[Key, Any]) -> Any:
-    """A nested model's first call is number 1 in older files."""
-    return found.get(key, found.get((key[0], key[1] - 1)))
+def _is_step_by_step(kind: str, entry: Mapping[str, Any]) -> bool:
+    """Whether a layer turns each step into a step."""
+    axis = settings_of_entry(entry).get("axis", -1)
+    over_steps = kind == "LayerNormalization" and axis not in (-1, 2, 3, [-1], [2], [3])
+    return kind in (*_PASS, *_MERGES) and not over_steps
 
 
-def _carries(kind: str) -> bool:
-    """Whether a layer turns each step into a step, and its input's mask is its output's."""
-    return kind in (*_PASS, *_MERGES, "TimeDistributed")
-
-
-def _ignores(entry: Mapping[str, Any]) -> bool:
-    """Whether a layer's numbers are the same whatever the mask is."""
-    return entry["class_name"] in (*_PASS, *_MERGES, *_DROP)
-
-
-def _after(entry: Mapping[str, Any], keys: list[Key], inputs: list[Mask]) -> Mask:
-    """The mask that comes out of a layer."""
-    kind, config = entry["class_name"], entry["config"]
-    if kind == "Masking":
-        return (kind, *keys, config.get("mask_value"))
-    if kind == "Embedding":
-        return (kind, *keys) if config.get("mask_zero") else None
-    if kind in _MERGES:
-        return _joined(entry, inputs)
-    if kind in _RECURRENT:
-        inner = config.get("layer", {}).get("config", config) if kind == "Bidirectional" else config
-        return inputs[0] if inner.get("return_sequences") and inputs else None
-    if kind == "TimeDistributed" or kind in _PASS:
-        return inputs[0] if inputs else None
-    if kind in CONTAINERS and (any(inputs) or any(map(_masks, config.get("layers", ())))):
-        return (kind, entry["name"], *keys, *inputs)
-    return None
-
-
-def _masks(entry: Mapping[str, Any]) -> bool:
+def _makes_masks(entry: Mapping[str, Any]) -> bool:
     """Whether a layer makes a mask, or has one that does."""
-    config = entry.get("config", {})
-    inner = config.get("layers", ()) if isinstance(config, Mapping) else config
-    makes = entry.get("class_name") == "Masking" or (isinstance(config, Mapping) and bool(config.get("mask_zero")))
-    return makes or any(map(_masks, inner))
-
-
-def _joined(entry: Mapping[str, Any], inputs: list[Mask]) -> Mask:
-    if all(one == inputs[0] for one in inputs):
-        return inputs[0]
-    over_time = entry["class_name"] == "Concatenate" and entry["config"].get("axis") == 1
-    return (entry["class_name"], entry["name"], *inputs) if over_time else (_UNEQUAL, entry["name"])
+    makes = entry.get("class_name") == "Masking" or bool(settings_of_entry(entry).get("mask_zero"))
+    return makes or any(_makes_masks(one) for one in entries_of(entry))

@@ -30,15 +30,16 @@ from rnnbridge.converters.keras_entry import (
     with_module,
 )
 from rnnbridge.converters.keras_graph import upgraded_graph
+from rnnbridge.converters.keras_inserted import with_rescaling
 from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
-from rnnbridge.converters.keras_rows import activation_named, activation_spelling
-from rnnbridge.errors import Incompatible, SpecError
+from rnnbridge.converters.keras_scaled import factor
+from rnnbridge.converters.keras_settings import SCALED, cell_settings, modern_values
+from rnnbridge.errors import Incompatible
 from rnnbridge.spec import RNNSpec
 
-_DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True, "reset_after": True}
-_SCALED = "hard_sigmoid is clip(0.2 x + 0.5) in the source and clip(x / 6 + 0.5) in Keras 3"
+_NO_OTHER = f"{{}} with a hard_sigmoid; {SCALED}, which has no other"
 
 _VERBATIM = "kept as it is and never run here; loading it takes what defines it"
 _UNKNOWN = "kept as it is: what Keras 3 takes for this class is not known here"
@@ -72,6 +73,7 @@ class Upgrade:
         self.changes: list[str] = []
         self.renamed: dict[str, str] = {}
         self.scaled: set[str] = set()
+        self.softened: dict[str, str] = {}
 
     def model(self, model: Mapping[str, Any], layers: Sequence[Layer]) -> Entry:
         """The whole model.
@@ -80,6 +82,11 @@ class Upgrade:
             Incompatible: layers that Keras 3 has nothing for, with every reason.
         """
         out = self._container(dict(model), layers)
+        self.problems += [f"layer {name!r}: {_NO_OTHER.format('Activation')}" for name in self.softened]  # wrapped ones
+        if self.version < 3:
+            refused, told = mask_differences(model, self.repeats, self.modules)
+            self.problems += refused
+            self.notices += told
         if self.problems:
             raise Incompatible("Keras 3 cannot have this model", self.problems)
         self.renamed = free_of_slashes(out)
@@ -97,12 +104,12 @@ class Upgrade:
         if isinstance(config, list):  # a Sequential before Keras 2.2.3
             config = {"name": entry.get("name", "sequential"), "layers": config}
         entries = [self._layer(dict(one), layer) for one, layer in zip(config["layers"], layers, strict=True)]
-        before = config
         if kind == "Sequential":
             config = {**config, "layers": with_input(config["layers"], entries)}
         else:
             config = upgraded_graph(config, entries, self.version)  # which refuses a damaged one
-        self.problems += mask_differences(before, self.repeats) if self.version < 3 else ()
+        softened = [name for layer in layers if (name := self.softened.pop(layer.name, None))]
+        config = with_rescaling(config, softened, factor(), modules=self.modules)
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:
@@ -115,6 +122,8 @@ class Upgrade:
             self.problems.append(f"layer {layer.name!r}: Keras 3 has no {kind}")
             return entry
         if self._is_strange(entry, layer):
+            if self.version < 3 and _names_hard_sigmoid(entry.get("config")):
+                self.problems.append(f"layer {layer.name!r}: {_NO_OTHER.format(kind)}")
             self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if _is_code(entry) else _UNKNOWN,)))
             return lambda_entry(entry) if kind == "Lambda" else entry
         if layer.children:  # a TimeDistributed
@@ -182,24 +191,9 @@ class Upgrade:
         return entry
 
     def _settings(self, entry: Entry, name: str, spec: RNNSpec) -> Entry:
-        """A cell's settings as the arrays are written; what they were in the source is kept where it is the same."""
-        config, wanted = dict(entry["config"]), dict[str, Any]()
-        wanted["activation"] = spec.activations[-1]
-        if spec.cell != "rnn":
-            wanted["recurrent_activation"] = spec.activations[0]
-        wanted["use_bias"] = spec.bias != "none"
-        if spec.cell == "gru":
-            wanted["reset_after"] = spec.reset == "after"
-        for key, value in wanted.items():
-            if key in config and (key.endswith("activation") and _is(config[key], value)):
-                if self.version < 3 and config[key] == "hard_sigmoid":
-                    self.changes.append(f"{key}=hard_sigmoid kept, with the gates' arrays rescaled: {_SCALED}")
-                continue
-            said = activation_spelling(value, 3) if key.endswith("activation") else value
-            if config.get(key, _DEFAULTS[key]) != said:
-                why = "as the source's arrays and version have it" if key not in config else "as the arrays are"
-                self.changes.append(f"{key}={said} set, {why}")
-                config[key] = said
+        """A cell's settings as the arrays are written."""
+        config, changes = cell_settings(entry["config"], spec, self.version)
+        self.changes += changes
         return {**entry, "config": config}
 
     def _plain(self, entry: Entry, name: str) -> Entry:
@@ -212,13 +206,7 @@ class Upgrade:
         self.changes += [f"{key} becomes {new}" for key, new in RENAMED.get(kind, {}).items() if key in entry["config"]]
         for key in [key for key in config if kind in KEYWORDS and key not in KEYWORDS[kind]]:
             self._drop(config, key, kind, name)
-        for key, value in config.items():
-            if key.endswith("_initializer") and isinstance(value, dict) and isinstance(value.get("config"), dict):
-                config[key] = {**value, "config": {k: v for k, v in value["config"].items() if k != "dtype"}}
-        if isinstance(config.get("dtype"), dict) and "config" in config["dtype"]:
-            config["dtype"] = config["dtype"]["config"].get("name", "float32")  # a policy, by its name
-        if isinstance(axis := config.get("axis"), list) and len(axis) == 1 and kind == "BatchNormalization":
-            config["axis"] = axis[0]
+        self.changes += modern_values(config, kind)
         self._hard_sigmoid(config, kind, name)
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 
@@ -235,11 +223,14 @@ class Upgrade:
         """A layer that is not recurrent and whose activation is the other hard sigmoid."""
         if self.version >= 3 or ("units" in config and kind != "Dense") or config.get("activation") != "hard_sigmoid":
             return
-        if kind in LINEAR:
+        if kind == "Activation":
+            self.softened[name] = config["name"]
+            self.changes.append(f"activation=hard_sigmoid kept, after a new Rescaling by {factor():.2g}: {SCALED}")
+        elif kind in LINEAR:
             self.scaled.add(name)
-            self.changes.append(f"activation=hard_sigmoid kept, with the arrays rescaled: {_SCALED}")
+            self.changes.append(f"activation=hard_sigmoid kept, with the arrays rescaled: {SCALED}")
         else:
-            self.problems.append(f"layer {name!r}: {kind} with activation hard_sigmoid; {_SCALED}, which has no other")
+            self.problems.append(f"layer {name!r}: {_NO_OTHER.format(kind)}")
 
     def _classed(self, entry: Entry, kind: str) -> Entry:
         return with_module(entry) if self.modules else {key: entry[key] for key in entry if key not in SAID_BY_MODULE}
@@ -249,8 +240,9 @@ def _is_code(entry: Entry) -> bool:
     return not is_keras_own(entry) or entry["class_name"] in ("Lambda", "TFOpLambda", "SlicingOpLambda")
 
 
-def _is(said: Any, activation: Any) -> bool:
-    try:
-        return bool(activation_named(said, 3) == activation)
-    except SpecError:
-        return False
+def _names_hard_sigmoid(config: Any) -> bool:
+    """Whether a setting anywhere in a config is the activation of that name."""
+    if isinstance(config, Mapping):
+        named = (config.get(key) == "hard_sigmoid" for key in config if str(key).endswith("activation"))
+        return any(named) or any(map(_names_hard_sigmoid, config.values()))
+    return isinstance(config, list) and any(map(_names_hard_sigmoid, config))

@@ -31,7 +31,7 @@ def load(
 
     Raises:
         FileAccessError: no such file, or not permitted.
-        FormatError: an unknown format, a damaged file, or one without a recurrent layer.
+        FormatError: an unknown format, a damaged file, or one without a recurrent layer that is no whole model.
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
     path = path_of(path)
@@ -44,7 +44,7 @@ def load(
         if isinstance(error, FileAccessError):
             raise
         raise FormatError(f"{path} cannot be read as {chosen.name}: {error}") from error
-    if not bundle.layers:
+    if not bundle.layers and not bundle.is_model:
         raise FormatError(f"{path}: no recurrent layer in it ({len(bundle.tensors)} other arrays)")
     if asked is not settings:
         asked.check_all_used()
@@ -94,8 +94,9 @@ def write(
     """Write a bundle to exactly this path, in this format. For `save` and for what proves before it publishes."""
     if chosen.write is None:
         raise ArgumentError(f"the format {chosen.name!r} is only read; written are {', '.join(_writable())}")
-    if not bundle.layers:
-        raise ArgumentError("there is no recurrent layer to write")
+    if not bundle.layers and not (bundle.is_model and format_named(bundle.format).framework == chosen.framework):
+        more = ", and a whole model only its own framework takes" if bundle.is_model else ""
+        raise ArgumentError(f"there is no recurrent layer to write{more}")
     asked = Settings.of(settings)
     written = chosen.write(bundle, draft, WriteOptions(batch_first, _suffix(draft, chosen), asked))
     if asked is not settings:

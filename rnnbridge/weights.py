@@ -237,6 +237,7 @@ class Bundle:
         format: name of the format that read it, e.g. "keras".
         path: the file, None for a live object.
         notices: what a user should know and would not guess.
+        is_model: whether it is a whole model, which the format writes again even where no layer is recurrent.
         carried: what the format itself needs to write the whole file again; no business of anybody else.
     """
 
@@ -245,6 +246,7 @@ class Bundle:
     format: str = ""
     path: Path | None = None
     notices: tuple[str, ...] = ()
+    is_model: bool = False
     carried: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:

@@ -200,9 +200,13 @@ def test_what_a_file_does_not_say_is_listed_as_assumed(name: str) -> None:
             assert assumed[setting]
 
 
-def test_a_file_without_a_recurrent_layer_is_refused() -> None:
-    with pytest.raises(rb.FormatError, match="no recurrent layer in it"):
-        rb.load(GOLDEN / "keras-2.3.1" / WITHOUT_LAYERS)
+def test_a_model_without_a_recurrent_layer_is_carried_by_keras_alone(tmp_path: Path) -> None:
+    bundle = rb.load(GOLDEN / "keras-2.3.1" / WITHOUT_LAYERS)
+    assert not bundle.layers
+    with pytest.raises(rb.ArgumentError, match="no recurrent layer to write, and a whole model only its own framework"):
+        rb.save(bundle, tmp_path / "a.npz")
+    assert rb.convert(bundle.path or "", tmp_path / "new.keras").model
+    assert not list(tmp_path.glob("*.npz"))
 
 
 def test_narrow_numbers_are_remembered() -> None:

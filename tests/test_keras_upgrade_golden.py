@@ -23,7 +23,6 @@ OLDER = sorted(
     if path.suffix in (".h5", ".keras") and ".weights" not in path.name
 )
 REFUSED = {
-    "keras-2.3.1/no_rnn.h5": "no recurrent layer",
     "keras-2.3.1/bidirectional.h5": "go_backwards=True",
     "tf_keras-2.21.0/time_major.h5": "time_major",
 }

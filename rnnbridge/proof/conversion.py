@@ -20,6 +20,9 @@ from rnnbridge.proof.report import AppliedRewrite, ProvenLayer, Report
 from rnnbridge.weights import Bundle, describe
 
 _DRY = "a dry run: nothing was written and nothing was run"
+_NOTHING_TO_RUN = (
+    "there is no recurrent layer, so nothing was run; every array is carried, and the report names each layer"
+)
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -74,7 +77,9 @@ def convert(
         report = _report(wanted, written, Path(src), target, seed)
         if dry_run:
             return replace(_with_left(report, source, wanted), notices=(*report.notices, _DRY))
-        if verify:
+        if not wanted.layers:
+            report = replace(report, notices=(*report.notices, _NOTHING_TO_RUN))
+        elif verify:
             report = _prove(report, Side("source", wanted, settings or {}), written, draft, time_limit)
         else:
             report = replace(report, notices=(*report.notices, "not verified, as asked"))
