@@ -75,14 +75,10 @@ def mask_differences(
 
 
 def past_matters(model: Mapping[str, Any]) -> bool:
-    """Whether what a Bidirectional gives past a mask shows in a model of Keras 2: it is read, or given out.
-
-    Args:
-        model: as for mask_differences.
-    """
+    """Whether what a Bidirectional gives past a mask shows in a model of Keras 2: it is read, or given out."""
 
     def shown(repeats: bool) -> tuple[list[str], list[str]]:
-        walk = _Walk(repeats)
+        walk = _Walk(repeats, None)
         given_out = walk.container(model, "", [], [])
         return [flow.past for flow in given_out], list(walk.refused)
 
@@ -91,7 +87,7 @@ def past_matters(model: Mapping[str, Any]) -> bool:
 
 def masked_on_gpu(model: Mapping[str, Any]) -> list[str]:
     """Which cuDNN layers of a model of Keras 2 a mask reaches, one sentence each. They take none."""
-    walk = _Walk(repeats=False)
+    walk = _Walk(False, None)
     walk.container(model, "", [], [])
     return list(walk.on_gpu)
 
