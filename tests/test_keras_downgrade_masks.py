@@ -56,6 +56,7 @@ def alike(model: Any, path: Path, given: list[Any]) -> None:
         assert np.abs(ours - theirs).max() <= limit
 
 
+@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask attached:UserWarning")
 @pytest.mark.parametrize("name", OPENED)
 def test_a_masked_model_gives_the_same_outputs(name: str, tmp_path: Path) -> None:
     made, zeros = OPENED[name]
