@@ -13,6 +13,7 @@ import rnnbridge as rb
 from tests.keras_models import allowed, answers, keras_named, opened, saved
 from tests.test_keras_downgrade import drawn, layer_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask attached:UserWarning")
 HEARD = np.array([[1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [0] * 7, [1] * 7], bool)
 
 
@@ -56,7 +57,6 @@ def alike(model: Any, path: Path, given: list[Any]) -> None:
         assert np.abs(ours - theirs).max() <= limit
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask attached:UserWarning")
 @pytest.mark.parametrize("name", OPENED)
 def test_a_masked_model_gives_the_same_outputs(name: str, tmp_path: Path) -> None:
     made, zeros = OPENED[name]
