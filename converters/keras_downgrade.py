@@ -15,17 +15,19 @@ from rnnbridge.converters.keras_config import is_keras_own
 from rnnbridge.converters.keras_downgrade_facts import (
     ACTIVATIONS,
     HAS_SEED,
-    INITIALIZERS,
     LACKING,
     NO_CUDNN,
     NOT_THERE,
-    REGULARIZERS,
+    ONE_FLOAT,
     RENAMED,
     TF_KERAS_ACTIVATIONS,
     TF_KERAS_ALONE,
+    TF_KERAS_OBJECTS,
 )
 from rnnbridge.converters.keras_downgrade_graph import old_graph
 from rnnbridge.converters.keras_downgrade_masks import OPERATIONS, without_masks
+from rnnbridge.converters.keras_downgrade_objects import bare, old_lambda, old_object
+from rnnbridge.converters.keras_masks import mask_differences, masked_on_gpu, past_matters
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_rows import activation_spelling
 from rnnbridge.errors import Incompatible
@@ -33,6 +35,7 @@ from rnnbridge.spec import RNNSpec
 
 Entry = dict[str, Any]
 _OPERATION_MODULES = ("keras.src.ops", "keras.ops")  # the modules of what is no layer; an .h5 file says none
+_DEFAULT = "it is the default"
 _ONLY_TF_KERAS = "tf_keras opens it; Keras 2.3.1 has no {}"
 
 
@@ -43,15 +46,25 @@ class Downgrade:
         specs: layer's name -> the layer, or the cells of a stack, as they are written.
         evidence: why each was read as it was, by the same names.
         cudnn: whether LSTM and GRU become CuDNNLSTM and CuDNNGRU.
+        modern: whether the model is one of Keras 3, whose masks are not quite those of Keras 2.
+        repeats: whether its Bidirectional gives its last output again past a mask, and not zeros.
     """
 
     def __init__(
-        self, specs: Mapping[str, Sequence[RNNSpec]], evidence: Mapping[str, Sequence[str]], *, cudnn: bool
+        self,
+        specs: Mapping[str, Sequence[RNNSpec]],
+        evidence: Mapping[str, Sequence[str]],
+        *,
+        cudnn: bool,
+        modern: bool,
+        repeats: bool,
     ) -> None:
-        self.specs, self.evidence, self.cudnn = specs, evidence, cudnn
+        self.specs, self.evidence, self.cudnn, self.modern, self.repeats = specs, evidence, cudnn, modern, repeats
         self.layers: list[CarriedLayer] = []
         self.problems: list[str] = []
         self.changes: list[str] = []
+        self.notices: list[str] = []
+        self._zeros = False  # whether a Bidirectional says that it gives zeros past a mask
 
     def model(self, model: Mapping[str, Any], layers: Sequence[Layer]) -> Entry:
         """The whole model.
@@ -60,9 +73,23 @@ class Downgrade:
             Incompatible: layers that Keras 2 has nothing for, with every reason.
         """
         out = self._container(dict(model), layers)
+        if not self.problems:  # a graph of which a call is missing says nothing of masks
+            out = self._masked(out, model, layers)
         if self.problems:
             raise Incompatible("Keras 2 cannot have this model", self.problems)
         return out
+
+    def _masked(self, out: Entry, model: Mapping[str, Any], layers: Sequence[Layer]) -> Entry:
+        """What was made of a model, or what is made of it where it shows that a Bidirectional gives zeros."""
+        if self.cudnn:
+            self.problems += masked_on_gpu(out)
+        if self.modern:
+            refused, told = mask_differences(out, repeats=False)
+            self.problems, self.notices = self.problems + refused, told
+        if self.problems or self.repeats or not past_matters(out):
+            return out
+        self._zeros, self.layers = True, []
+        return self._container(dict(model), layers)
 
     def _container(self, entry: Entry, layers: Sequence[Layer]) -> Entry:
         config = entry["config"]
@@ -72,12 +99,12 @@ class Downgrade:
         name = {"name": config.get("name", entry.get("name"))}
         if kind == "Sequential":
             pairs = zip(config["layers"], layers, strict=True)
-            return _bare(entry, kind, {**name, "layers": [self._layer(dict(one), layer) for one, layer in pairs]})
+            return bare(entry, kind, {**name, "layers": [self._layer(dict(one), layer) for one, layer in pairs]})
         by_name = {one.get("name"): layer for one, layer in zip(config["layers"], layers, strict=True)}
         ends = {key: config[key] for key in ("input_layers", "output_layers") if key in config}
         kept = without_masks(config["layers"], list(ends.values()))
         entries = [self._layer(one, by_name[one.get("name")]) for one in kept]
-        return _bare(entry, kind, {**name, **old_graph({**ends, "layers": entries}, self.problems)})
+        return bare(entry, kind, {**name, **old_graph({**ends, "layers": entries}, self.problems)})
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:
         self.changes = []
@@ -89,9 +116,9 @@ class Downgrade:
                 f"layer {layer.name!r}: {kind} is an operation of Keras 3, and Keras 2 has no layer of it"
             )
         if not is_keras_own(entry) or (kind not in KEYWORDS and layer.recurrent is None):
-            kept = "kept as it is; to load it needs what defines it"
+            kept = "kept and never run here; to load it needs what defines it, a lambda the Python that wrote it"
             self.layers.append(CarriedLayer(layer.name, kind, kind, (kept,)))
-            return entry
+            return old_lambda(entry) if kind == "Lambda" and self.modern else entry
         if layer.children:  # a TimeDistributed
             inner = self._layer(dict(entry["config"]["layer"]), layer.children[0])
             self.changes = []
@@ -114,12 +141,8 @@ class Downgrade:
         config = dict(entry["config"])
         config.pop("backward_layer", None)  # Keras 2 makes it from the forward one, which it equals
         inner = dict(config["layer"])
-        if inner["config"].get("zero_output_for_mask"):
-            self.changes.append(
-                "zero_output_for_mask=True dropped: tf_keras's Bidirectional sets it by itself; that of Keras 2.3.1 "
-                "repeats the last output past a length"
-            )
-            inner["config"] = {**inner["config"], "zero_output_for_mask": False}
+        zeros = self._zeros and bool(inner["config"].get("return_sequences"))
+        inner["config"] = {**inner["config"], "zero_output_for_mask": zeros}
         config["layer"] = self._cell(inner, layer.name, specs)
         return self._plain({**entry, "config": config}, layer.name)
 
@@ -166,6 +189,8 @@ class Downgrade:
                 self.changes.append(f"{key}={value} set, as the arrays are")
             elif value == "hard_sigmoid":
                 self.changes.append(f"{key}=hard_sigmoid kept, with the gates' arrays for Keras 2's slope of 0.2")
+            if value in TF_KERAS_ACTIVATIONS:
+                self.changes.append(_ONLY_TF_KERAS.format(f"activation {value}"))
         return {**entry, "class_name": kind, "config": {**config, **wanted}}
 
     def _plain(self, entry: Entry, name: str) -> Entry:
@@ -177,13 +202,33 @@ class Downgrade:
             self.changes.append(_ONLY_TF_KERAS.format(kind))
         config = {renamed.get(key, key): value for key, value in entry["config"].items()}
         self.changes += [f"{key} becomes {new}" for key, new in renamed.items() if key in entry["config"]]
+        if kind == "ZeroPadding1D" and config.get("data_format") == "channels_last":
+            self.changes.append(f"data_format={config.pop('data_format')!r} dropped: {_DEFAULT}")
         for key in [key for key in config if key in LACKING and not (key == "seed" and kind in HAS_SEED)]:
             self._drop(config, key, kind, name)
         if name not in self.specs:
             self._check_activation(config.get("activation"), kind, name)
-        return _bare(entry, kind, {key: _object(value) for key, value in config.items()})
+        config = {key: old_object(value) for key, value in config.items()}
+        self._check_values(config, kind, name)
+        return bare(entry, kind, config)
+
+    def _check_values(self, config: Entry, kind: str, name: str) -> None:
+        if config.get("interpolation", "nearest") != "nearest":
+            self.problems.append(f"layer {name!r}: Keras 2.3.1 interpolates otherwise; nearest is the same in both")
+        for value in config.values():
+            if isinstance(value, dict) and value.get("class_name") in TF_KERAS_OBJECTS:
+                self.changes.append(_ONLY_TF_KERAS.format(value["class_name"]))
+        dtype = config.get("dtype")
+        if dtype in ONE_FLOAT or (kind == "InputLayer" and "float" not in str(dtype)):
+            return
+        if self.cudnn and name in self.specs:
+            self.problems.append(f"layer {name!r}: its dtype is {dtype}, and the cuDNN layers are written for float32")
+        self.changes.append(f"dtype={dtype} kept: tf_keras has it; Keras 2.3.1 has one dtype for all layers")
 
     def _drop(self, config: Entry, key: str, kind: str, name: str) -> None:
+        if key == "zero_output_for_mask" and config[key] and not self.cudnn:
+            self.changes.append("zero_output_for_mask=True kept: tf_keras takes it; Keras 2.3.1 does not open the file")
+            return
         value, dead = config.pop(key), LACKING[key]
         if dead.values is not None and value not in dead.values:
             self.problems.append(f"layer {name!r}: {kind} has {key}={value!r}, which Keras 2 does not take")
@@ -197,28 +242,3 @@ class Downgrade:
             self.changes.append(_ONLY_TF_KERAS.format(f"activation {said}"))
             return
         self.problems.append(f"layer {name!r}: {kind} with activation {said}, which Keras 2 has not, or has as another")
-
-
-def _bare(entry: Entry, kind: str, config: Entry) -> Entry:
-    """An entry with what Keras 2 has around a config."""
-    around: Entry = {key: entry[key] for key in ("name", "inbound_nodes") if key in entry}
-    return {"class_name": kind, "config": config, **around}
-
-
-def _object(value: Any) -> Any:
-    """An object in a config under the name and with the settings that Keras 2 has; a dtype's policy by its name."""
-    if isinstance(value, list):
-        return [_object(one) for one in value]
-    if not isinstance(value, dict) or "class_name" not in value:
-        return value
-    kind, config = value["class_name"], value.get("config")
-    if not isinstance(config, dict):
-        return config if kind == "function" else value
-    if kind == "DTypePolicy":
-        return config.get("name", "float32")
-    config = {key: one for key, one in config.items() if key not in ("input_axes", "output_axes")}
-    if kind in INITIALIZERS:
-        kind, config = "VarianceScaling", {**INITIALIZERS[kind], "seed": config.get("seed")}
-    if kind in REGULARIZERS:
-        kind, config = "L1L2", {**REGULARIZERS[kind], **config}
-    return _bare(value, kind, config)

@@ -19,7 +19,7 @@ NOT_THERE = frozenset(("Identity",))
 
 _DEFAULT = "it is the default"
 LACKING: dict[str, Dead] = {
-    "zero_output_for_mask": Dead((False, None), _DEFAULT),
+    "zero_output_for_mask": Dead((False, None), _DEFAULT),  # True stays: Keras 2.3.1 opens no file that says so
     "use_cudnn": Dead(None, "it says how to compute, not what"),
     "seed": Dead(None, "it is for training"),
     "autocast": Dead((True, None), _DEFAULT),
@@ -31,6 +31,7 @@ LACKING: dict[str, Dead] = {
     "renorm_clipping": Dead((None,), "it was not used"),
     "renorm_momentum": Dead(None, "it was not used"),
     "groups": Dead((1, None), "one group is no groups"),
+    "rms_scaling": Dead((False, None), "it was not used"),
     "keepdims": Dead((False, None), _DEFAULT),
     "optional": Dead((False, None), _DEFAULT),
     "ragged": Dead((False, None), _DEFAULT),
@@ -48,6 +49,8 @@ ACTIVATIONS = frozenset("elu exponential linear relu selu sigmoid softmax softpl
 """Names that mean the same in all three; hard_sigmoid does not."""
 TF_KERAS_ACTIVATIONS = frozenset("gelu mish silu swish".split())
 
+ONE_FLOAT = ("float32", None)
+"""What Keras 2.3.1 computes in. It has one type for all layers, and no policies."""
 NO_CUDNN = frozenset(
     "activation recurrent_activation use_bias dropout recurrent_dropout unroll reset_after implementation".split()
 )
@@ -67,5 +70,7 @@ INITIALIZERS: dict[str, dict[str, Any]] = {
     "LecunNormal": _scaling(1.0, "fan_in", "normal"),
 }
 """What Keras 2.3.1 has as a VarianceScaling of these settings."""
+TF_KERAS_OBJECTS = ("OrthogonalRegularizer",)
+"""What a keyword may hold and only tf_keras has."""
 REGULARIZERS = {"L1": {"l1": 0.01, "l2": 0.0}, "L2": {"l1": 0.0, "l2": 0.01}}
 """What Keras 2.3.1 has as a L1L2, with the defaults of Keras 3."""

@@ -1,6 +1,6 @@
 """The graph of a functional model's config as Keras 2 reads it: a call is a list of [layer, node, tensor, keywords].
 
-The other way is keras_graph's. Knows no arrays, and of the layers only which are recurrent and which are Sequential.
+The other way is keras_graph's. Knows no arrays, and of the layers only which are recurrent and which are models.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from rnnbridge.converters.keras_classes import CONTAINERS
 from rnnbridge.errors import FormatError
 
 _ENDS = ("input_layers", "output_layers")
@@ -22,11 +23,17 @@ def old_graph(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
         problems: where what Keras 2 cannot say is added.
     """
     layers = config["layers"]
-    # Keras 2 counts the call that makes a Sequential, so that the first one by somebody else is number 1.
-    shifted = {entry["name"] for entry in layers if entry["class_name"] == "Sequential" and _is_new(entry)}
-    ends = {key: [_moved(one, shifted) for one in _listed(config[key])] for key in _ENDS if key in config}
-    called = [_with_calls(entry, shifted, problems) for entry in layers]
+    # Keras 2 counts the call that makes a nested model, so that the first one by somebody else is number 1. Keras 3
+    # does so too where a functional one is an output, and nowhere else.
+    nested = {entry["name"]: entry["class_name"] for entry in layers if _is_nested(entry) and _is_new(entry)}
+    sequential = {name for name, kind in nested.items() if kind == "Sequential"}
+    ends = {key: [_moved(one, sequential) for one in _listed(config[key])] for key in _ENDS if key in config}
+    called = [_with_calls(entry, nested, problems) for entry in layers]
     return {"layers": called, **ends}
+
+
+def _is_nested(entry: Mapping[str, Any]) -> bool:
+    return entry["class_name"] in CONTAINERS
 
 
 def _is_new(entry: Mapping[str, Any]) -> bool:

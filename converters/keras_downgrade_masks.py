@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 Entry = Mapping[str, Any]
-OPERATIONS = ("NotEqual", "Any")
+OPERATIONS = ("NotEqual", "Any", "LogicalOr")
+_MERGES = ("Add", "Average", "Subtract")
 _RECURRENT = ("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional")
 # Layers that give their output the mask of their input, in Keras 2.3.1, tf_keras and Keras 3 alike.
 _PASS = (
     "Activation ActivityRegularization AlphaDropout BatchNormalization Dense Dropout ELU GaussianDropout GaussianNoise "
-    "LeakyReLU ReLU Softmax SpatialDropout1D TimeDistributed"
+    "LayerNormalization LeakyReLU PReLU ReLU SpatialDropout1D TimeDistributed"
 ).split()
 
 
@@ -84,6 +85,12 @@ def _first(call: Mapping[str, Any]) -> tuple[Any, ...] | None:
     return _history(call["args"][0]) if call.get("args") else None
 
 
+def _merged(call: Mapping[str, Any]) -> list[tuple[Any, ...] | None]:
+    """The tensors that a merging layer takes as one list."""
+    first = call["args"][0] if call.get("args") else None
+    return [_history(one) for one in first] if isinstance(first, list) else []
+
+
 def _call_of(tensor: tuple[Any, ...], entries: Mapping[Any, Entry]) -> tuple[Entry, Mapping[str, Any]] | None:
     """The layer that made a tensor, and its call."""
     entry = entries.get(tensor[0])
@@ -93,8 +100,11 @@ def _call_of(tensor: tuple[Any, ...], entries: Mapping[Any, Entry]) -> tuple[Ent
 
 
 def _computed(tensor: tuple[Any, ...], entries: Mapping[Any, Entry]) -> _Mask | None:
-    """The mask that operations compute: x != value, or any(x != value, axis=-1)."""
+    """The mask that operations compute: x != value, any(x != value, axis=-1), or one of these joined with itself."""
     made, whole = _call_of(tensor, entries), False
+    if made and made[0]["class_name"] == "LogicalOr":
+        both = [one and _computed(one, entries) for one in map(_history, made[1].get("args", []))]
+        return both[0] if len(both) == 2 and both[0] and both[0] == both[1] else None
     if made and made[0]["class_name"] == "Any" and made[0]["config"].get("axis") in (-1, [-1]):
         before, whole = _first(made[1]), True
         made = _call_of(before, entries) if before else None
@@ -113,6 +123,9 @@ def _brought(tensor: tuple[Any, ...] | None, entries: Mapping[Any, Entry]) -> _M
             return _Mask(tensor, config.get("mask_value"), True)
         if kind == "Embedding" and config.get("mask_zero") and tensor:
             return _Mask(tensor, 0, False)
+        if kind in _MERGES:
+            masks = [_brought(one, entries) for one in _merged(call)]
+            return masks[0] if masks and all(one == masks[0] for one in masks) else None
         inner = config["layer"]["config"] if kind == "Bidirectional" else config
         if kind not in _PASS and not (kind in _RECURRENT and inner.get("return_sequences")):
             return None

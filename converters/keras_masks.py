@@ -74,6 +74,24 @@ def mask_differences(
     return list(walk.refused), list(walk.told)
 
 
+def past_matters(model: Mapping[str, Any]) -> bool:
+    """Whether what a Bidirectional gives past a mask shows in a model of Keras 2: it is read, or given out."""
+
+    def shown(repeats: bool) -> tuple[list[str], list[str]]:
+        walk = _Walk(repeats, None)
+        given_out = walk.container(model, "", [], [])
+        return [flow.past for flow in given_out], list(walk.refused)
+
+    return shown(True) != shown(False)
+
+
+def masked_on_gpu(model: Mapping[str, Any]) -> list[str]:
+    """Which cuDNN layers of a model of Keras 2 a mask reaches, one sentence each. They take none."""
+    walk = _Walk(False, None)
+    walk.container(model, "", [], [])
+    return list(walk.on_gpu)
+
+
 class _Walk:
     """One pass over a model, layer by layer in the order of computation."""
 
@@ -81,6 +99,7 @@ class _Walk:
         self.repeats, self.archive = repeats, archive
         self.refused: dict[str, None] = {}
         self.told: dict[str, None] = {}
+        self.on_gpu: dict[str, None] = {}
         self._numbers: dict[Hashable, int] = {}
         self._done: dict[Hashable, list[Flow]] = {}
 
@@ -152,6 +171,8 @@ class _Walk:
     def _check(self, kind: str, entry: Mapping[str, Any], name: str, flows: Sequence[Flow]) -> None:
         if kind == "Softmax" and any(flow.mask is not None for flow in flows):
             self._refuse(name, "Softmax leaves masked steps out in Keras 3, and does not look at masks in Keras 2")
+        if _on_gpu(kind, entry) and any(flow.mask is not None for flow in flows):
+            self.on_gpu[f"layer {name!r}: a mask reaches it, and the cuDNN layers of Keras 2 take none"] = None
         heeds = kind in _HEEDS or kind not in KEYWORDS  # a class that is not known may
         for flow in flows:
             if flow.differs and (heeds or (flow.deep and kind in _MERGES)):
@@ -207,6 +228,13 @@ class _Walk:
 def _gives_sequences(config: Mapping[str, Any]) -> bool:
     inner = config.get("layer")
     return bool((settings_of_entry(inner) if isinstance(inner, Mapping) else config).get("return_sequences"))
+
+
+def _on_gpu(kind: str, entry: Mapping[str, Any]) -> bool:
+    inner = settings_of_entry(entry).get("layer") if kind == "Bidirectional" else None
+    return str(inner["class_name"] if isinstance(inner, Mapping) and "class_name" in inner else kind).startswith(
+        "CuDNN"
+    )
 
 
 def _is_step_by_step(kind: str, entry: Mapping[str, Any]) -> bool:

@@ -75,8 +75,15 @@ class Whole:
         carried, version, layers = self.carried, self.carried.file.version, self.carried.file.model or []
         evidence = {carried.found[name].recurrent.name: one.origin.evidence for name, one in self.bundle.layers.items()}
         if self.target.version.major < 3:
-            downgrade = Downgrade(self._specs(), evidence, cudnn=self.target.cudnn)
-            return Model(downgrade.model(carried.file.config, layers), tuple(downgrade.layers), {}, ())
+            downgrade = Downgrade(
+                self._specs(),
+                evidence,
+                cudnn=self.target.cudnn,
+                modern=version.major >= 3,
+                repeats=version.bidirectional_padding() == "repeat",
+            )
+            old = downgrade.model(carried.file.config, layers)
+            return Model(old, tuple(downgrade.layers), {}, (), tuple(downgrade.notices))
         masks = any(one.kind == "Masking" or one.config.get("mask_zero") for layer in layers for one in layer.walk())
         upgrade = Upgrade(
             self._specs(),
