@@ -103,7 +103,7 @@ def _computed(tensor: tuple[Any, ...], entries: Mapping[Any, Entry]) -> _Mask | 
     """The mask that operations compute: x != value, any(x != value, axis=-1), or one of these joined with itself."""
     made, whole = _call_of(tensor, entries), False
     if made and made[0]["class_name"] == "LogicalOr":
-        both = [one and _computed(one, entries) for one in map(_history, made[1].get("args", []))]
+        both = [_computed(one, entries) if one else None for one in map(_history, made[1].get("args", []))]
         return both[0] if len(both) == 2 and both[0] and both[0] == both[1] else None
     if made and made[0]["class_name"] == "Any" and made[0]["config"].get("axis") in (-1, [-1]):
         before, whole = _first(made[1]), True
