@@ -21,12 +21,14 @@ def check_graph(model: Mapping[str, Any], path: str = "") -> None:
     """Check names and calls of a model and of the models in it.
 
     Raises:
-        FormatError: two layers of one name, or a call or an output that names no layer.
+        FormatError: two layers of one name, a name that no file can hold, or a call or an output that names no layer.
     """
     config = model["config"]
     entries = config["layers"] if isinstance(config, dict) else config
     names = [_name(entry) for entry in entries]
     for name in names:
+        if name in (".", ".."):
+            raise FormatError(f"the model has a layer {path + str(name)!r}, a name that no HDF5 file can hold")
         if names.count(name) > 1:
             raise FormatError(f"there are {names.count(name)} layers {path + str(name)!r} in the model's config")
     if isinstance(config, dict) and model["class_name"] != "Sequential":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rnnbridge.converters.keras_rows import activation_named, activation_spelling
+from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import SpecError
 from rnnbridge.spec import RNNSpec
 
@@ -36,6 +37,16 @@ def modern_values(config: dict[str, Any], kind: str) -> list[str]:
         del config["score_mode"]
         changes.append(f"score_mode={_DOT!r} dropped: it is the default")
     return changes
+
+
+def other_numbers(config: Mapping[str, Any], kind: str, version: Version) -> list[str]:
+    """Settings that give other numbers in Keras 3 and that nothing there says, each as a reason."""
+    smooth = config.get("interpolation") if kind == "UpSampling2D" and version.major < 3 else None
+    if smooth in (None, "nearest") or version.is_tensorflow:
+        return []
+    return [
+        f"UpSampling2D(interpolation={smooth!r}); {version} measures from corners, Keras 3 from pixels' middles"
+    ]
 
 
 def cell_settings(given: Mapping[str, Any], spec: RNNSpec, version: int) -> tuple[dict[str, Any], list[str]]:

@@ -35,7 +35,8 @@ from rnnbridge.converters.keras_masks import mask_differences
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_scaled import factor
-from rnnbridge.converters.keras_settings import SCALED, cell_settings, modern_values
+from rnnbridge.converters.keras_settings import SCALED, cell_settings, modern_values, other_numbers
+from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import Incompatible
 from rnnbridge.spec import RNNSpec
 
@@ -50,7 +51,7 @@ class Upgrade:
 
     Args:
         specs: layer's name -> the layer, or the cells of a stack, as they are written for Keras 3.
-        version: the major version of Keras that wrote it; before 3 the hard_sigmoid is another.
+        version: of the Keras that wrote it; before 3 the hard_sigmoid is another.
         evidence: why each was read as it was, by the same names.
         repeats: whether the source's Bidirectional repeats its last output past a mask, and something masks.
         modules: whether every class says its module, as in an archive.
@@ -60,14 +61,14 @@ class Upgrade:
         self,
         specs: Mapping[str, Sequence[RNNSpec]],
         *,
-        version: int,
+        version: Version,
         evidence: Mapping[str, Sequence[str]],
         repeats: bool,
         modules: bool,
     ) -> None:
         self.evidence, self.repeats = evidence, repeats
         self.notices: list[str] = []
-        self.specs, self.version, self.modules = specs, version, modules
+        self.specs, self.written_by, self.version, self.modules = specs, version, version.major, modules
         self.layers: list[CarriedLayer] = []
         self.problems: list[str] = []
         self.changes: list[str] = []
@@ -207,6 +208,7 @@ class Upgrade:
         for key in [key for key in config if kind in KEYWORDS and key not in KEYWORDS[kind]]:
             self._drop(config, key, kind, name)
         self.changes += modern_values(config, kind)
+        self.problems += [f"layer {name!r}: {why}" for why in other_numbers(config, kind, self.written_by)]
         self._hard_sigmoid(config, kind, name)
         return self._classed({**entry, "class_name": kind, "config": config}, kind)
 

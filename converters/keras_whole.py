@@ -87,7 +87,7 @@ class Whole:
         masks = any(one.kind == "Masking" or one.config.get("mask_zero") for layer in layers for one in layer.walk())
         upgrade = Upgrade(
             self._specs(),
-            version=version.major,
+            version=version,
             evidence=evidence,
             repeats=masks and version.bidirectional_padding() == "repeat",
             modules=self.target.archive if modules is None else modules,

@@ -15,6 +15,8 @@ import pytest
 
 import rnnbridge as rb
 from rnnbridge.converters.keras_masks import mask_differences
+from rnnbridge.converters.keras_settings import other_numbers
+from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import ArgumentError, Incompatible
 from rnnbridge.proof.tolerance import expectation
 from tests.test_keras_write import DEMO, GOLDEN, imported
@@ -112,6 +114,28 @@ def test_a_keyword_whose_meaning_would_be_lost_is_refused(layer: str, keyword: s
         with pytest.raises(Incompatible, match=f"layer '{layer}': .*{keyword}={value!r}"):
             rb.convert(source, target)
         assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "differs"), [("2.3.1", True), ("2.2.4-tf", False), ("2.15.0", False), ("3", False)]
+)
+def test_smooth_upsampling_of_multi_backend_keras_is_refused(version: str, differs: bool) -> None:
+    """3 x 4 numbers 0 to 11, doubled bilinear: the first row of Keras 2.3.1 is 0, 0.5, 1 ...; of tf.keras 1.15, of
+    tf_keras 2.21 and of Keras 3.15.1 it is 0, 0.25, 0.75 ..."""
+    for interpolation in ("bilinear", "nearest", None):
+        given = {} if interpolation is None else {"interpolation": interpolation}
+        found = other_numbers({"size": [2, 2], **given}, "UpSampling2D", Version(version))
+        assert bool(found) == (differs and interpolation == "bilinear")
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_names_that_no_file_can_hold_are_refused(name: str, tmp_path: Path) -> None:
+    def rename(model: dict[str, Any]) -> None:
+        entry(model, "out")["name"] = name
+
+    source = changed(STACK, tmp_path, rename)
+    with pytest.raises(rb.FormatError, match="a name that no HDF5 file can hold"):
+        rb.convert(source, tmp_path / "new.keras")
 
 
 def test_initializers_that_keras_3_has_not_are_said_otherwise(tmp_path: Path) -> None:
