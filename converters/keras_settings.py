@@ -44,9 +44,7 @@ def other_numbers(config: Mapping[str, Any], kind: str, version: Version) -> lis
     smooth = config.get("interpolation") if kind == "UpSampling2D" and version.major < 3 else None
     if smooth in (None, "nearest") or version.is_tensorflow:
         return []
-    return [
-        f"UpSampling2D(interpolation={smooth!r}); {version} measures from corners, Keras 3 from pixels' middles"
-    ]
+    return [f"UpSampling2D(interpolation={smooth!r}); {version} measures from corners, Keras 3 from pixels' middles"]
 
 
 def cell_settings(given: Mapping[str, Any], spec: RNNSpec, version: int) -> tuple[dict[str, Any], list[str]]:
