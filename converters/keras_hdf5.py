@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rnnbridge.converters.keras_blocks import Block, Found, match, scan
+from rnnbridge.converters.keras_blocks import BFLOAT16, Block, Found, match, numbers, scan
 from rnnbridge.converters.keras_model import Cell, Layer, Recurrent, layers_of
 from rnnbridge.converters.keras_version import Version
 from rnnbridge.errors import FormatError
@@ -78,7 +78,8 @@ def layered_tree(layers: Sequence[LayerGroup], version: Version) -> Group:
         group = root.make(layer.name)
         group.attrs["weight_names"] = tuple(name for name, _ in layer.weights)
         for name, array in layer.weights:
-            group.put(name, array)
+            # Keras opens no bfloat16 here, and rounds float32 to it when it has a layer of that dtype: the same numbers.
+            group.put(name, numbers(array, name) if array.dtype == BFLOAT16 else array)
     return root
 
 

@@ -148,6 +148,19 @@ def test_initializers_that_keras_3_has_not_are_said_otherwise(tmp_path: Path) ->
     imported("keras").models.load_model(tmp_path / "new.keras")
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_bfloat16_is_opened_from_both_containers(tmp_path: Path) -> None:
+    keras = imported("keras")
+    recurrent = keras.layers.GRU(4, dtype="bfloat16", recurrent_initializer="glorot_uniform")
+    model = keras.Sequential([keras.Input((5, 3)), recurrent, keras.layers.Dense(2, dtype="bfloat16")])
+    x = np.random.default_rng(0).standard_normal((3, 5, 3)).astype("f")
+    wanted = model.predict(x, verbose=0)
+    model.save(tmp_path / "old.keras")
+    for target in (tmp_path / "new.keras", tmp_path / "new.h5"):
+        rb.convert(tmp_path / "old.keras", target)
+        assert np.array_equal(keras.models.load_model(target).predict(x, verbose=0), wanted)
+
+
 def test_an_archive_needs_a_whole_model(tmp_path: Path) -> None:
     target = tmp_path / "new.keras"
     with pytest.raises(Incompatible, match="the source has none"):
