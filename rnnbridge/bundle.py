@@ -24,7 +24,7 @@ def load(
     """Read the recurrent layers of a file.
 
     Args:
-        path: the file.
+        path: the file; of a format of several files, also the folder or the name that stands for them.
         format: its format's name; None finds it from the content.
         settings: what the file does not say, by key or "layer.key"; `rnnbridge inspect` lists what is assumed. A
             `Settings` object is checked by whoever made it.
@@ -34,7 +34,7 @@ def load(
         FormatError: an unknown format, a damaged file, or one without a recurrent layer that is no whole model.
         ArgumentError: an unknown format name, or a setting that nothing takes.
     """
-    path = path_of(path)
+    path = _located(path_of(path))
     head = _head_of(path)
     chosen = find_format(path, head) if format is None else format_named(format)
     asked = Settings.of(settings)
@@ -178,6 +178,14 @@ def path_of(given: str | os.PathLike[str]) -> Path:
         raise ArgumentError(f"{given!r} is no path; give a str or a pathlib.Path") from None
     if not str(given) or "\0" in str(path):
         raise ArgumentError(f"{str(given)!r} is no name that a file can have")
+    return path
+
+
+def _located(path: Path) -> Path:
+    """The file itself, where a name stands for one of several that belong together."""
+    for one in catalogue().formats.values():
+        if one.locate is not None and (found := one.locate(path)) is not None:
+            return found
     return path
 
 

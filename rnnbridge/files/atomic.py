@@ -30,6 +30,8 @@ class _Unwanted(Exception):
 def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Give a path beside `target` to write to; rename it to `target` when the block ends well, remove it when not.
 
+    A format of several files writes the others beside the path it is given: they are published with it, and before it.
+
     Raises:
         TargetExistsError: before anything is written, where the target is there and `overwrite` is false.
         FileAccessError: a folder that is missing or cannot be written, a full disk.
@@ -40,20 +42,25 @@ def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=".rnnbridge-", dir=target.parent))
         draft = folder / target.name
         yield draft
-        _publish(draft, target, overwrite=overwrite)
+        others = [one for one in sorted(folder.iterdir()) if one != draft]
+        for other in others:
+            _check(target.with_name(other.name), overwrite=overwrite)
+        for written in [*others, draft]:
+            _publish(written, target.with_name(written.name), overwrite=overwrite)
     except (FileAccessError, TargetExistsError):
         raise
     except OSError as error:
         raise FileAccessError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         if folder is not None:
-            _remove(folder / target.name)
-            folder.rmdir()
+            _remove(folder)
 
 
-def _remove(draft: Path) -> None:
-    with suppress(OSError):  # it is not there, or has a name that no file can have
-        draft.unlink()
+def _remove(folder: Path) -> None:
+    for draft in folder.iterdir():
+        with suppress(OSError):  # it may be another's by now
+            draft.unlink()
+    folder.rmdir()
 
 
 def _check(target: Path, *, overwrite: bool) -> None:

@@ -26,6 +26,7 @@ from rnnbridge.files.sorted_table import ends_as_table, read_table, table_bytes
 
 Array = NDArray[Any]
 SUFFIX = ".index"
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _DTYPES = {
     1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 8: "<c8", 9: "<i8", 10: "?", 14: "<u2", 17: "<u2",
     18: "<c16", 19: "<f2", 22: "<u4", 23: "<u8",
@@ -196,6 +197,11 @@ def is_index(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 8))
         return ends_as_table(file.read(8))
+
+
+def names_objects(path: Path) -> bool:
+    """Whether an index is that of a tf.train.Checkpoint, whose arrays are named by objects and have a graph of them."""
+    return OBJECT_GRAPH[1:].encode() in path.read_bytes()  # what it shares with the key before may be left out
 
 
 def shard_of(index: Path, number: int, shards: int) -> Path:
