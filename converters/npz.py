@@ -44,9 +44,9 @@ class _Entry:
 
 
 def sniff(path: Path, head: bytes) -> bool:
-    """Whether a file is one of ours, or another `.npz` of plain names, which `read` refuses by name."""
+    """Whether a file is one of ours, or another `.npz`, which `read` refuses by name."""
     names = member_names(path, head)
-    return _INDEX in names or (bool(names) and all(name.endswith(".npy") and "/" not in name for name in names))
+    return _INDEX in names or (bool(names) and all(name.endswith(".npy") for name in names))
 
 
 def read(path: Path, settings: Settings) -> Bundle:
@@ -90,6 +90,7 @@ FORMATS = (
         sniff=sniff,
         read=read,
         write=write,
+        fallback=True,
     ),
 )
 

@@ -6,7 +6,6 @@ objects, are another converter's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,15 @@ def read(path: Path, settings: Settings) -> Bundle:
 
 def locate(path: Path) -> Path | None:
     """The file that a SavedModel's folder, or a checkpoint's name without its ending, stands for."""
-    if os.path.isfile(path):  # unlike Path.is_file, takes any name
-        return None
-    return next((one for one in (path / _SAVED, Path(f"{path}.index")) if os.path.isfile(one)), None)
+    places = () if _is_file(path) else (path / _SAVED, Path(f"{path}.index"))
+    return next(filter(_is_file, places), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def sniff_frozen(path: Path, head: bytes) -> bool:

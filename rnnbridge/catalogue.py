@@ -173,6 +173,7 @@ class Format:
         judges: frameworks that can run such a file.
         extra: the extra of the package that it needs, "" if none.
         rows: how it lays out what it writes; none given, all rows of its framework.
+        fallback: it also sniffs files that may be another format's, and is asked after all others.
         locate: the file that a name which is no file stands for, such as a folder; None if it stands for none.
     """
 
@@ -187,6 +188,7 @@ class Format:
     judges: tuple[Judge, ...] = ()
     extra: str = ""
     rows: tuple[Convention, ...] = ()
+    fallback: bool = False
     locate: Callable[[Path], Path | None] | None = None
 
 

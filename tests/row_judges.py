@@ -216,6 +216,40 @@ def without_lengths(task: Task) -> Task:
     return task
 
 
+def _tensorflow_most(row: Convention) -> dict[str, Any]:
+    more = {"proj_size": 2} if row.layer == "LSTMCell" else {}
+    return {"direction": "bidirectional", "num_layers": 2, "peephole": "peephole" in row.extras, **more}
+
+
+def recorded_by_tensorflow(task: Task) -> Task:
+    """The arrays, input and states that TensorFlow 1.15.5 ran; cuDNN's buffers need a GPU and are run as they come."""
+    if task.row.layer in _OPAQUE:
+        return task
+    held = {key.partition("|")[2]: array for key, array in _TENSORFLOW.items() if key.startswith(f"{task.row.layer}|")}
+    arrays = {key.removeprefix("array|"): array for key, array in held.items() if key.startswith("array|")}
+    states = _numbered({key: array for key, array in held.items() if key.count("|") == 0}, "state")
+    most = _tensorflow_most(task.row)  # a task with lengths has one layer in one direction; the recorded one has all
+    spec = task.spec.replace(**most)
+    assert arrays.keys() == {task.row.array_name(s, k, d) for k, d, _ in spec.positions() for s in task.row.slots}
+    return replace(task, spec=spec, arrays=arrays, x=held["x"], states=states)
+
+
+def in_tensorflow(task: Task) -> Answer:
+    """What TensorFlow 1.15.5 answered; tests/golden/write_tensorflow1.py asked it. PyTorch stands in for cuDNN."""
+    if task.row.layer in _OPAQUE:
+        row = catalogue().rows[f"pytorch.{task.row.layer.removeprefix('Cudnn')}"]
+        places = [(k, d, slot) for k, d, _ in task.spec.positions() for slot in range(4)]
+        names = {row.array_name(row.slots[s], k, d): task.row.array_name(task.row.slots[s], k, d) for k, d, s in places}
+        arrays = {name: task.arrays[own] for name, own in names.items()}
+        return in_pytorch(replace(task, row=row, arrays=arrays))
+    end = "" if task.lengths is None or (task.lengths == len(task.x)).all() else "|" + "".join(map(str, task.lengths))
+    held = {key.partition("|")[2]: array for key, array in _TENSORFLOW.items() if key.startswith(f"{task.row.layer}|")}
+    finals = {key: array for key, array in held.items() if key in (f"final0{end}", f"final1{end}")}
+    return Answer(held[f"y{end}"], _numbered(finals, "final"))
+
+
+_OPAQUE = ("CudnnLSTM", "CudnnGRU", "CudnnRNN")
+_TENSORFLOW: Arrays = dict(np.load(Path(__file__).parent / "golden" / "tensorflow-1.15.5" / "rows.npz"))
 _MXNET: Arrays = dict(np.load(Path(__file__).parent / "golden" / "mxnet-1.9.1" / "rows.npz"))
 JUDGES: dict[str, RowJudge] = {
     "arraymancer": RowJudge(lambda row: {"num_layers": 3}, in_arraymancer, without_lengths),
@@ -225,6 +259,7 @@ JUDGES: dict[str, RowJudge] = {
     "onnx": RowJudge(
         lambda row: {"direction": "bidirectional", **({"peephole": True} if row.cell == "lstm" else {})}, in_onnxruntime
     ),
+    "tensorflow": RowJudge(_tensorflow_most, in_tensorflow, recorded_by_tensorflow),
     "keras": RowJudge(lambda row: {"direction": "bidirectional"}, in_keras),
     "npz": RowJudge(
         lambda row: {

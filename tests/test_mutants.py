@@ -116,7 +116,7 @@ def test_no_mutant_of_a_row_gives_them(name: str) -> None:
             continue  # a row that does not construct is seen at once
         tried += 1
         assert not agrees(mutant, seen), f"{name} with {what} passes unseen"
-    assert tried >= 2
+    assert tried >= (1 if ROWS[name].cell == "rnn" else 2)  # one gate in one kernel has two axes to exchange
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -137,7 +137,7 @@ class Convention:
         """
         known: dict[str, int] = {}
         slots = [slot for slot in self.slots if self.array_name(slot, 0, 0) in arrays]
-        if missing := [slot.name for slot in self.slots if slot not in slots and not slot.optional]:
+        if missing := [self.array_name(slot, 0, 0) for slot in self.slots if slot not in slots and not slot.optional]:
             raise LayoutError(f"{self.name}: no {', '.join(missing)} among {sorted(arrays)}")
         for slot in slots * 2:  # the second pass uses what the first found out
             name = self.array_name(slot, 0, 0)
