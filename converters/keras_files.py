@@ -6,14 +6,17 @@ from functools import partial
 from pathlib import Path
 
 from rnnbridge.catalogue import Format, Settings
+from rnnbridge.converters.keras_checkpoint import others, read_objects, version_of
 from rnnbridge.converters.keras_judges import JUDGES
 from rnnbridge.converters.keras_memory import Memory
 from rnnbridge.converters.keras_rows import CUDNN_ROWS, LAYER_ROWS
 from rnnbridge.converters.keras_source import contents, open_file, other_arrays
-from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS
+from rnnbridge.converters.keras_v3 import CONFIG, WEIGHTS, ClassedFile
+from rnnbridge.converters.keras_version import Version
 from rnnbridge.converters.keras_write import write, write_old
 from rnnbridge.errors import FormatError
-from rnnbridge.files.hdf5 import SIGNATURE
+from rnnbridge.files.hdf5 import SIGNATURE, Group
+from rnnbridge.files.tensor_bundle import is_index, names_objects
 from rnnbridge.files.zip import member_names
 from rnnbridge.weights import Bundle
 
@@ -44,6 +47,26 @@ def read(path: Path, settings: Settings) -> Bundle:
     left = ("the state of the optimizer is left out",) if _OPTIMIZER in root.groups else ()
     notices = (*found.notices, *left)
     return Bundle(found.layers, other_arrays(found.carried), "keras", path, notices, is_model, found.carried)
+
+
+def is_checkpoint(path: Path, head: bytes) -> bool:
+    """Whether a file is the index of a checkpoint of objects, or a SavedModel that has one."""
+    index = path.parent / "variables" / "variables.index" if path.suffix == ".pb" else path
+    return index.is_file() and is_index(index) and names_objects(index)
+
+
+def read_checkpoint(path: Path, settings: Settings) -> Bundle:
+    """Read the layers of Keras in a checkpoint of objects, or in a SavedModel."""
+    try:
+        objects = read_objects(path)
+        file = ClassedFile(Version(version_of(objects)), Group(), None, list(objects.found()))
+        found = contents(file, settings, Memory(file.root))
+    except FormatError as error:
+        if str(path) in str(error):
+            raise
+        raise FormatError(f"{path}: {error}") from error
+    used = {key for one in found.carried.found.values() for block in one.blocks for key in block.places.values()}
+    return Bundle(found.layers, others(objects, used), "keras-checkpoint", path, found.notices)
 
 
 FORMATS = (
@@ -83,5 +106,14 @@ FORMATS = (
         write=partial(write_old, cudnn=True),
         rows=CUDNN_ROWS,
         judges=JUDGES,
+    ),
+    Format(
+        name="keras-checkpoint",
+        framework="keras",
+        suffixes=(),
+        reads="Keras layers in TensorFlow 2's checkpoints of objects, and in SavedModels",
+        writes="",
+        sniff=is_checkpoint,
+        read=read_checkpoint,
     ),
 )
