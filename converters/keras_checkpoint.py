@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rnnbridge.converters.keras_blocks import BFLOAT16, MATRICES, Block, Found
 from rnnbridge.converters.keras_config import check_entry
+from rnnbridge.converters.keras_hdf5 import CELL_SCOPE, SIDE
 from rnnbridge.converters.keras_model import Cell, Recurrent, recurrent_of
 from rnnbridge.errors import FormatError
 from rnnbridge.files import protobuf
@@ -125,9 +126,11 @@ class Objects:
     def _name(self, blocks: tuple[Block, ...], both: bool) -> str:
         """The layer's name, which a cell's variables have in theirs: "both/forward_gru/gru_cell"."""
         parts = blocks[0].folder.split("/")
-        deep = 1 + (len(blocks) > (2 if both else 1)) + both
-        key = str(blocks[0].places["kernel"]).removesuffix(f"/kernel{_END}")
-        return "/".join(parts[:-deep]) or "/".join(parts) or key
+        while len(parts) > 1 and CELL_SCOPE.match(parts[-1]):
+            parts.pop()
+        if both and len(parts) > 1 and SIDE.match(parts[-1]):
+            parts.pop()
+        return "/".join(parts) or str(blocks[0].places["kernel"]).removesuffix(f"/kernel{_END}")
 
 
 def read_objects(path: Path) -> Objects:

@@ -21,8 +21,8 @@ from rnnbridge.files.hdf5 import Group
 
 Array = NDArray[Any]
 WHOLE_MODEL = "model_weights"
-_CELL_SCOPE = re.compile(r"^(?:lstm|gru|simple_rnn)_cell(?:_\d+)?$|^stacked_rnn_cells(?:_\d+)?$")
-_SIDE = re.compile(r"^(forward|backward)_(.*)$", re.DOTALL)
+CELL_SCOPE = re.compile(r"^(?:lstm|gru|simple_rnn)_cell(?:_\d+)?$|^stacked_rnn_cells(?:_\d+)?$")
+SIDE = re.compile(r"^(forward|backward)_(.*)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def _is_pair(layer: str, pair: Sequence[Block], alone: bool) -> bool:
 
 def _side(folder: str) -> tuple[str, str]:
     """("forward", "lstm_1") of "words/forward_lstm_1/lstm_cell"."""
-    parts = [part for part in folder.split("/") if not _CELL_SCOPE.match(part)]
-    found = _SIDE.match(parts[-1]) if parts else None
+    parts = [part for part in folder.split("/") if not CELL_SCOPE.match(part)]
+    found = SIDE.match(parts[-1]) if parts else None
     return (found[1], found[2]) if found else ("", "")
 
 
@@ -191,6 +191,6 @@ def _leaf(layer: str, block: Block) -> str:
     """The name of a cell's layer, "outer/inner" in a nested model, whose group has the outer name."""
     parts, above = block.folder.split("/"), layer.split("/")
     ends = [k + len(above) for k in range(len(parts)) if parts[k : k + len(above)] == above]
-    inner = [part for part in parts[max(ends, default=0) :] if part and not _CELL_SCOPE.match(part)]
-    inside = "/".join(part for part in inner if not _SIDE.match(part))
+    inner = [part for part in parts[max(ends, default=0) :] if part and not CELL_SCOPE.match(part)]
+    inside = "/".join(part for part in inner if not SIDE.match(part))
     return layer if inside in ("", layer) else f"{layer}/{inside}"

@@ -16,7 +16,8 @@ from rnnbridge.proof.tolerance import expectation, run_reference, tolerance_betw
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = Path(__file__).parent.parent / "examples" / "gpu_model.h5"
-MODELS = [path for path in sorted(GOLDEN.glob("*/*")) if path.suffix in (".h5", ".keras")]
+MODELS = [path for path in sorted(GOLDEN.glob("*/*")) if path.suffix in (".h5", ".keras", ".saved")]
+MODELS += sorted(GOLDEN.glob("*-objects/*.index"))
 WITHOUT_LAYERS = "no_rnn.h5"
 # What a weights-only file cannot say, and a user who knows the model can.
 SETTINGS: dict[str, dict[str, str]] = {
@@ -55,6 +56,20 @@ SETTINGS: dict[str, dict[str, str]] = {
         "simple_rnn.go_backwards": "true",
     },
     "tf_keras-2.21.0/two_ways.weights.h5": {"bidirectional.merge_mode": "none"},
+    "tf_keras-2.21.0-objects/mixed.ckpt.index": {
+        "keras_version": "2",
+        "lstm_hard_sigmoid.recurrent_activation": "hard_sigmoid",
+        "gru_before_hard_sigmoid.recurrent_activation": "hard_sigmoid",
+        "rnn_relu_backwards.activation": "relu",
+        "rnn_relu_backwards.go_backwards": "true",
+    },
+    "tf_keras-2.21.0-objects/two_ways.ckpt.index": {"gru_none.merge_mode": "none"},
+    "tf.keras-1.15.5-objects/mixed.ckpt.index": {
+        "keras_version": "2.2.4-tf",
+        "rnn_relu_backwards.activation": "relu",
+        "rnn_relu_backwards.go_backwards": "true",
+    },
+    "tf.keras-1.15.5-objects/two_ways.ckpt.index": {"keras_version": "2.2.4-tf", "gru_none.merge_mode": "none"},
     "keras-3.15.1/mixed.weights.h5": {
         "lstm_hard_sigmoid.recurrent_activation": "hard_sigmoid",
         "gru_before_hard_sigmoid.recurrent_activation": "hard_sigmoid",

@@ -104,8 +104,9 @@ class TensorBundle:
         for one in entry.slices:
             part = self._entries.get(slice_key(name, one))
             where = tuple(slice(start, None if length is None else start + length) for start, length in one)
-            if part is None or part.slices or len(one) != found.ndim or found[where].shape != part.shape:
-                raise FormatError(f"{self.path}: {name}: its slice {list(one)} is missing or has another shape")
+            fits = part is not None and not part.slices and part.dtype == entry.dtype and len(one) == found.ndim
+            if part is None or not fits or found[where].shape != part.shape:
+                raise FormatError(f"{self.path}: {name}: its slice {list(one)} is missing, or another shape or dtype")
             found[where] = self._numbers(name, part)
             covered += math.prod(part.shape)
         if covered != found.size:
