@@ -1,4 +1,4 @@
-"""Damaged files of TensorFlow, of every kind: a FormatError that names the file, or other numbers, and no other error."""
+"""Damaged files of TensorFlow, of every kind: a FormatError that names the file, or other numbers, and no more."""
 
 from __future__ import annotations
 
