@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 MIN_WIDTH, MAX_WIDTH = 80, 120
-NAME_WIDTH = 32  # a name up to this long is not folded
+NAME_WIDTH = 34  # a name up to this long is not folded
 
 
 class Table(Sequence[Record]):
@@ -156,7 +156,9 @@ def _arrays(row: Convention) -> Iterator[str]:
     """Axis strings, and the arrays laid out so: "i (g o): kernel, recurrent_kernel"."""
     by_axes: dict[str, list[str]] = {}
     for slot in row.slots:
-        by_axes.setdefault(slot.axes, []).append(slot.name.format(layer="", direction="").removesuffix("_l"))
+        by_axes.setdefault(slot.axes, []).append(
+            slot.name.format(layer="", direction="").removesuffix("_l").lstrip("/")
+        )
     yield from (f"{axes}: {', '.join(names)}" for axes, names in by_axes.items())
 
 
