@@ -110,7 +110,7 @@ FORMATS = (
     Format(
         name="keras-checkpoint",
         framework="keras",
-        suffixes=(),
+        suffixes=(".index",),
         reads="Keras layers in TensorFlow 2's checkpoints of objects, and in SavedModels",
         writes="",
         sniff=is_checkpoint,
