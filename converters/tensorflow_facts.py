@@ -6,11 +6,13 @@ A cell is found by what it computes, whatever its scope is called: a kernel that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from rnnbridge.converters.tensorflow_graph import Graph, Node
+from rnnbridge.converters.tensorflow_graph import Graph, Node, read_meta, read_saved_model
 
+SAVED = "saved_model.pb"
 _BLOCKS = {"LSTMBlockCell": ("block", 3), "BlockLSTM": ("fused", 4), "BlockLSTMV2": ("ifco", 4)}  # the kernel's place
 _SUMS = ("BiasAdd", "Add", "AddV2")
 # The defaults of the operations, which a graph may leave out.
@@ -46,6 +48,24 @@ def facts_of(graph: Graph) -> dict[str, set[Facts]]:
     for scope, facts in _all_facts(graph):
         found.setdefault(scope, set()).add(facts)
     return found
+
+
+def index_of(saved: Path) -> Path:
+    """The index of a SavedModel's variables."""
+    return saved.parent / "variables" / "variables.index"
+
+
+def facts_beside(path: Path) -> Mapping[str, set[Facts]] | None:
+    """What the graph says that lies where TensorFlow puts it beside an index, or is saved_model.pb itself; None where
+    there is none.
+    """
+    meta = path.with_name(f"{path.name.removesuffix('.index')}.meta")
+    saved = path if path.suffix == ".pb" else path.parent.parent / SAVED
+    if path.suffix != ".pb" and meta.is_file():
+        return facts_of(read_meta(meta))
+    if saved.is_file() and path in (saved, index_of(saved)):
+        return facts_of(read_saved_model(saved))
+    return None
 
 
 def _all_facts(graph: Graph) -> Iterator[tuple[str, Facts]]:

@@ -6,16 +6,16 @@ objects, are another converter's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.catalogue import Format, Settings, WriteOptions, Written
+from rnnbridge.catalogue import Format, Judge, Settings, WriteOptions, Written
 from rnnbridge.converters import tensorflow_graph as graphs
-from rnnbridge.converters.tensorflow_facts import Facts, facts_of
+from rnnbridge.converters.tensorflow_facts import SAVED, facts_beside, facts_of, index_of
+from rnnbridge.converters.tensorflow_judge import run_layer
 from rnnbridge.converters.tensorflow_layer import Held, read_layers
 from rnnbridge.converters.tensorflow_names import groups_of, others_in
 from rnnbridge.converters.tensorflow_rows import WRITTEN
@@ -25,27 +25,26 @@ from rnnbridge.files.zip import member_names, npy_bytes, read_members, read_npy,
 from rnnbridge.weights import Bundle
 
 Array = NDArray[Any]
-_SAVED, _VARIABLES = "saved_model.pb", "variables"
 _NPY = ".npy"
 
 
 def sniff(path: Path, head: bytes) -> bool:
     """Whether a file is a checkpoint's index, or a SavedModel with variables of names."""
-    index = _index_of(path) if graphs.looks_saved(head) else path
+    index = index_of(path) if graphs.looks_saved(head) else path
     return index.is_file() and is_index(index) and not names_objects(index)
 
 
 def read(path: Path, settings: Settings) -> Bundle:
     """Read a checkpoint by its index, or a SavedModel by its saved_model.pb, and what the graph beside it says."""
-    bundle = TensorBundle(_index_of(path) if path.suffix == ".pb" else path)
+    bundle = TensorBundle(index_of(path) if path.suffix == ".pb" else path)
     arrays = dict(bundle_arrays(bundle))
     narrow = frozenset(name for name in arrays if bundle.is_bfloat16(name))
-    return _read(path, settings, Held(arrays, narrow, _facts_beside(path)), "tensorflow")
+    return _read(path, settings, Held(arrays, narrow, facts_beside(path)), "tensorflow")
 
 
 def locate(path: Path) -> Path | None:
     """The file that a SavedModel's folder, or a checkpoint's name without its ending, stands for."""
-    places = () if _is_file(path) else (path / _SAVED, Path(f"{path}.index"))
+    places = () if _is_file(path) else (path / SAVED, Path(f"{path}.index"))
     return next(filter(_is_file, places), None)
 
 
@@ -117,6 +116,7 @@ FORMATS = (
         read=read,
         write=write,
         rows=WRITTEN,
+        judges=(Judge("TensorFlow", "tensorflow", run_layer),),
         locate=locate,
     ),
     Format(
@@ -150,19 +150,3 @@ def _read(path: Path, settings: Settings, held: Held, format_name: str) -> Bundl
     others = [f"{scope} is a cell that no RNNSpec describes; it is left out" for scope in others_in(held.arrays)]
     rest = {name: array for name, array in held.arrays.items() if name not in used}
     return Bundle(layers, rest, format=format_name, path=path, notices=tuple(others))
-
-
-def _index_of(saved: Path) -> Path:
-    """The index of a SavedModel's variables."""
-    return saved.parent / _VARIABLES / f"{_VARIABLES}.index"
-
-
-def _facts_beside(path: Path) -> Mapping[str, set[Facts]] | None:
-    """What the graph says that lies where TensorFlow puts it; None where there is none."""
-    meta = path.with_name(f"{path.name.removesuffix('.index')}.meta")
-    saved = path if path.suffix == ".pb" else path.parent.parent / _SAVED
-    if path.suffix != ".pb" and meta.is_file():
-        return facts_of(graphs.read_meta(meta))
-    if saved.is_file() and _index_of(saved).name in (path.name, _index_of(saved).name):
-        return facts_of(graphs.read_saved_model(saved))
-    return None

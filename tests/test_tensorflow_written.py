@@ -66,6 +66,28 @@ def test_a_gru_runs_in_tensorflow(tmp_path: Path) -> None:
     agrees(weights, given, {"y": np.stack(y), "h": y[-1][None]})
 
 
+GOLDEN = Path(__file__).parent / "golden" / "tensorflow-1.15.5"
+
+
+@pytest.mark.parametrize(
+    ("file", "layers", "settings"),
+    [
+        ("lstm.ckpt.index", ["plain", "block", "fused", "renamed"], {}),
+        ("gru.ckpt.index", ["deep", "block_gru", "inside/bw"], {"relu.activation": "relu"}),
+        ("cudnn.ckpt.index", ["both/stack_bidirectional_rnn"], {}),
+    ],
+)
+def test_tensorflow_judges_checkpoints(file: str, layers: list[str], settings: dict[str, str], tmp_path: Path) -> None:
+    report = rb.convert(GOLDEN / file, tmp_path / "a.npz", layers=layers, settings=settings)
+    assert report.ok
+    assert any("TensorFlow" in judge for judge in report.judges), report
+
+
+def test_tensorflow_says_what_it_cannot_run(tmp_path: Path) -> None:
+    report = rb.convert(GOLDEN / "lstm.ckpt.index", tmp_path / "a.npz", layers=["full"])
+    assert "its operators have no projection" in str(report)
+
+
 def agrees(weights: rb.RNNWeights, given: Any, theirs: dict[str, np.ndarray]) -> None:
     exact, allowed = expectation(weights.spec, weights.arrays, given.x, given.h0, given.c0)
     for what, array in theirs.items():
