@@ -95,8 +95,8 @@ def _of_a_split(graph: Graph, split: Node, clips: list[Node]) -> Iterator[tuple[
     biased = graph.behind(split, 1)
     product = graph.behind(biased, 0) if biased is not None and biased.op in _SUMS else None
     scope = _cell_scope(graph.variable(product, 1)) if product is not None and product.op == "MatMul" else ""
-    if not scope:
-        return
+    if not scope or not all(_is_gate(graph, split, place) for place in (0, 3)):
+        return  # other products are split into four, too
     added = [
         graph.scalar(graph.behind(node, place))
         for node in graph.readers.get((split.name, 2), [])
@@ -112,6 +112,13 @@ def _of_a_split(graph: Graph, split: Node, clips: list[Node]) -> Iterator[tuple[
     cell_clip = next((bounds[op] for op in _SUMS if op in bounds), None)
     candidate = [node.op for node in graph.readers.get((split.name, 1), []) if "Grad" not in node.op]
     yield scope, Facts("split", forget[0] if forget else None, cell_clip, bounds.get("MatMul"), _activation(candidate))
+
+
+def _is_gate(graph: Graph, split: Node, place: int) -> bool:
+    """Whether a sigmoid is taken of a part of a split, or of its sum with a peephole's."""
+    readers = graph.readers.get((split.name, place), [])
+    sums = [after for node in readers if node.op in _SUMS for after in graph.readers.get((node.name, 0), [])]
+    return any(node.op == "Sigmoid" for node in (*readers, *sums))
 
 
 def _of_a_product(graph: Graph, product: Node) -> Iterator[tuple[str, Facts]]:

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import rnnbridge as rb
+from rnnbridge.converters.tensorflow_facts import facts_of
 from rnnbridge.converters.tensorflow_graph import read_frozen, read_meta
+from rnnbridge.files.protobuf import chunk, encoded
 from rnnbridge.files.tensor_bundle import TensorBundle, bundle_arrays, bundle_bytes, shard_of
 from rnnbridge.files.zip import npy_bytes, write_members
 from rnnbridge.proof.tolerance import expectation
@@ -343,3 +345,27 @@ def test_graphs_are_read_as_they_are() -> None:
     assert array.shape == (8, 6)
     meta = read_meta(GOLDEN / "lstm.ckpt.meta")
     assert meta.nodes["fused/lstm_fused_cell/BlockLSTM"].real("forget_bias", 1.0) == 2.0
+
+
+def node(name: str, op: str, *inputs: str, **numbers: int) -> bytes:
+    """A NodeDef with whole numbers as attributes, as a field of a GraphDef."""
+    whole = {key: chunk(2, encoded(3 << 3, number)) for key, number in numbers.items()}
+    attributes = b"".join(chunk(5, chunk(1, key.encode()) + value) for key, value in whole.items())
+    return chunk(1, chunk(1, name.encode()) + chunk(2, op.encode()) + chunk_each(3, inputs) + attributes)
+
+
+def chunk_each(field: int, texts: tuple[str, ...]) -> bytes:
+    return b"".join(chunk(field, text.encode()) for text in texts)
+
+
+@pytest.mark.parametrize("cell", [True, False])
+def test_a_product_that_is_split_into_four_is_a_cell_if_gates_follow(cell: bool, tmp_path: Path) -> None:
+    after = "Sigmoid" if cell else "Tanh"
+    nodes = [
+        node("a/kernel", "VariableV2"), node("a/kernel/read", "Identity", "a/kernel"), node("x", "Placeholder"),
+        node("m", "MatMul", "x", "a/kernel/read"), node("b", "Placeholder"), node("s", "BiasAdd", "m", "b"),
+        node("split", "Split", "axis", "s", num_split=4), node("i", after, "split"), node("o", after, "split:3"),
+    ]  # fmt: skip
+    (tmp_path / "a.pb").write_bytes(b"".join(nodes))
+    found = facts_of(read_frozen(tmp_path / "a.pb"))
+    assert ({one.kind for said in found.values() for one in said} == {"split"}) is cell
