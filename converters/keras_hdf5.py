@@ -78,7 +78,7 @@ def layered_tree(layers: Sequence[LayerGroup], version: Version) -> Group:
         group = root.make(layer.name)
         group.attrs["weight_names"] = tuple(name for name, _ in layer.weights)
         for name, array in layer.weights:
-            # Keras opens no bfloat16 here, and rounds float32 to it when it has a layer of that dtype: the same numbers.
+            # Keras opens no bfloat16 here, and rounds float32 to it in a layer of that dtype: the same numbers.
             group.put(name, numbers(array, name) if array.dtype == BFLOAT16 else array)
     return root
 

@@ -42,13 +42,17 @@ class Ready:
         return keras_class(self.plan.row).removeprefix("CuDNN")
 
 
-def made_ready(bundle: Bundle, rows: Sequence[Convention]) -> list[Ready]:
-    """Every layer of a bundle. Raises Incompatible, with every reason, for those that no row holds."""
+def made_ready(bundle: Bundle, rows: Sequence[Convention], *, bfloat16: bool) -> list[Ready]:
+    """Every layer of a bundle; what was stored as bfloat16 is so again where the target can have it.
+
+    Raises:
+        Incompatible: with every reason, for layers that no row holds.
+    """
     out: list[Ready] = []
     reasons: list[str] = []
     for name, weights in bundle.layers.items():
         try:
-            out.append(_one_ready(name, weights, rows))
+            out.append(_one_ready(name, weights, rows, bfloat16))
         except Incompatible as error:
             reasons += [f"layer {name!r}: {reason}" for reason in error.reasons]
     if reasons:
@@ -56,15 +60,16 @@ def made_ready(bundle: Bundle, rows: Sequence[Convention]) -> list[Ready]:
     return out
 
 
-def _one_ready(name: str, weights: RNNWeights, rows: Sequence[Convention]) -> Ready:
+def _one_ready(name: str, weights: RNNWeights, rows: Sequence[Convention], bfloat16: bool) -> Ready:
     found = plan(weights, rows)
     singles = found.apply(weights).split()
-    cells = [_cells(found.row, one.spec, *_stored(found.row, one)) for one in singles]
+    cells = [_cells(found.row, one.spec, *_stored(found.row, one, bfloat16)) for one in singles]
     return Ready(name, found, [one.spec for one in singles], cells)
 
 
-def _stored(row: Convention, weights: RNNWeights) -> tuple[str, dict[str, Array]]:
-    return narrowed(row.write(weights.arrays, weights.spec), weights.origin.storage_dtype)
+def _stored(row: Convention, weights: RNNWeights, bfloat16: bool) -> tuple[str, dict[str, Array]]:
+    storage = weights.origin.storage_dtype
+    return narrowed(row.write(weights.arrays, weights.spec), storage if bfloat16 or storage != "bfloat16" else "")
 
 
 def _cells(row: Convention, spec: RNNSpec, dtype: str, arrays: dict[str, Array]) -> list[CellArrays]:

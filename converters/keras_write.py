@@ -58,7 +58,7 @@ def write_old(bundle: Bundle, path: Path, options: WriteOptions, *, cudnn: bool 
 
 
 def _write(bundle: Bundle, path: Path, options: WriteOptions, rows: Sequence[Convention], target: Target) -> Written:
-    ready = made_ready(bundle, rows)
+    ready = made_ready(bundle, rows, bfloat16=target.classed)
     notices = ["Keras's layers take [N, T, I]"] if options.batch_first is False else []
     carried = bundle.carried if target.whole and isinstance(bundle.carried, Carried) else None
     if carried:
