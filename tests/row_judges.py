@@ -174,6 +174,35 @@ def in_mxnet(task: Task) -> Answer:
     return Answer(held["y"], _numbered(held, "final"))
 
 
+def _paddle_most(row: Convention) -> dict[str, Any]:
+    if row.layer.startswith("dynamic"):
+        return {"peephole": True} if row.cell == "lstm" else {}
+    both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
+    return both | ({"proj_size": 2} if row.cell == "lstm" else {})
+
+
+def _of_paddle(task: Task) -> Arrays:
+    """What was recorded of a row's layer, without lengths or with the task's."""
+    case = "" if task.lengths is None else ",".join(map(str, task.lengths))
+    beginning = f"{task.row.layer}|{case}|"
+    return {key.removeprefix(beginning): array for key, array in _PADDLE.items() if key.startswith(beginning)}
+
+
+def recorded_by_paddle(task: Task) -> Task:
+    """The arrays, input and states that Paddle 3.3.1 ran, in place of the task's."""
+    held = _of_paddle(task)
+    arrays = {key.removeprefix("array|"): array for key, array in held.items() if key.startswith("array|")}
+    if task.lengths is None:
+        assert arrays.keys() == task.arrays.keys()
+    return replace(task, arrays=arrays, x=held["x"], states=_numbered(held, "state"))
+
+
+def in_paddle(task: Task) -> Answer:
+    """What Paddle 3.3.1 answered; tests/golden/write_paddle.py asked it."""
+    held = _of_paddle(task)
+    return Answer(held["y"], _numbered(held, "final"))
+
+
 def _numbered(held: Arrays, word: str) -> list[Array]:
     return [held[key] for key in sorted(held) if key.startswith(word)]
 
@@ -217,10 +246,12 @@ def without_lengths(task: Task) -> Task:
 
 
 _MXNET: Arrays = dict(np.load(Path(__file__).parent / "golden" / "mxnet-1.9.1" / "rows.npz"))
+_PADDLE: Arrays = dict(np.load(Path(__file__).parent / "golden" / "paddle-3.3.1" / "rows.npz"))
 JUDGES: dict[str, RowJudge] = {
     "arraymancer": RowJudge(lambda row: {"num_layers": 3}, in_arraymancer, without_lengths),
     "cudnn": RowJudge(_pytorch_most, in_cudnn),
     "mxnet": RowJudge(_mxnet_most, in_mxnet, recorded_by_mxnet),
+    "paddle": RowJudge(_paddle_most, in_paddle, recorded_by_paddle),
     "pytorch": RowJudge(_pytorch_most, in_pytorch),
     "onnx": RowJudge(
         lambda row: {"direction": "bidirectional", **({"peephole": True} if row.cell == "lstm" else {})}, in_onnxruntime

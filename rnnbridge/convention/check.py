@@ -69,7 +69,9 @@ def _slots(row: Convention) -> Iterator[str]:
             yield f"{slot.name!r} holds {unknown}; known are {list(TENSORS)}"
         if strange := sorted(set(slot.gates) - set(row.gates)):
             yield f"{slot.name!r} has gates {strange}, which are not among the row's, {row.gates!r}"
-        _ = slot.layout.letters  # raises LayoutError for an axis string that cannot be read
+        letters = slot.layout.letters  # raises LayoutError for an axis string that cannot be read
+        if "g" not in letters and slot.holds != "weight_hr" and len(slot.gates or row.gates) != 1:
+            yield f"{slot.name!r} has no axis g and {len(slot.gates or row.gates)} gates"
     own = [slot.gates for slot in row.slots if slot.holds not in ("weight_hr", "peephole")]
     if all(own) and (order := "".join(dict.fromkeys("".join(own)))) != row.gates:
         yield f"gates are {row.gates!r}, but its slots name them as {order!r}"

@@ -1,0 +1,60 @@
+"""The operators `gru` and `lstm` of Paddle 1, run by PaddlePaddle 3.3.1 after an fc. For write_paddle.py."""
+
+import numpy as np
+import paddle
+from paddle import static
+from paddle.pir_utils import OldIrGuard
+
+
+def operator(kind, arrays, x, states, lengths, **attributes):
+    """The outputs [sum of lengths, H] of an operator of Paddle 1 after an fc. x [T, N, I] -> y [T, N, H], finals."""
+    paddle.enable_static()
+    try:
+        return _operator(kind, arrays, x, states, lengths, attributes)
+    finally:
+        paddle.disable_static()
+
+
+def _operator(kind, arrays, x, states, lengths, attributes):
+    joined = np.concatenate([x[:length, n] for n, length in enumerate(lengths)])
+    feed = dict(arrays, x=joined, **{"state%d" % k: state for k, state in enumerate(states)})
+    with OldIrGuard():
+        main = static.Program()
+        block = main.global_block()
+        have = {}
+        for name, array in feed.items():
+            have[name] = block.create_var(name=name, shape=array.shape, dtype="float32", lod_level=int(name == "x"))
+
+        def add(op, inputs, outputs, **more):
+            made = [block.create_var(name="%s_%s" % (op, name), dtype="float32") for name in outputs]
+            named = {name: [value] for name, value in inputs.items()}
+            block.append_op(type=op, inputs=named, outputs=dict(zip(outputs, made)), attrs=more)
+            return dict(zip(outputs, made))
+
+        product = add("mul", {"X": have["x"], "Y": have["fc.w_0"]}, ["Out"])["Out"]
+        if "fc.b_0" in have:
+            product = add("elementwise_add", {"X": product, "Y": have["fc.b_0"]}, ["Out"], axis=1)["Out"]
+        inputs = {"Input": product, "Weight": have["w_0"], "H0": have["state0"]}
+        inputs.update({"Bias": have["b_0"]} if "b_0" in have else {})
+        inputs.update({"C0": have["state1"]} if "state1" in have else {})
+        outputs = {
+            "gru": ["Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"],
+            "lstm": ["Hidden", "Cell", "BatchGate", "BatchCellPreAct"],
+        }[kind]
+        made = add(kind, inputs, outputs, **attributes)
+        wanted = [made[name] for name in outputs if name in ("Hidden", "Cell")]
+        given = {}
+        for name, array in feed.items():
+            tensor = paddle.base.core.DenseTensor()
+            tensor.set(array, paddle.CPUPlace())
+            if name == "x":
+                tensor.set_recursive_sequence_lengths([list(lengths)])
+            given[name] = tensor
+        found = static.Executor(paddle.CPUPlace()).run(main, feed=given, fetch_list=wanted, return_numpy=False)
+    found = [np.array(one) for one in found]
+    ends = np.cumsum([0, *lengths])
+    y = np.zeros((len(x), len(lengths), found[0].shape[1]), "float32")
+    for n, length in enumerate(lengths):
+        y[:length, n] = found[0][ends[n] : ends[n + 1]]
+    last = [(ends[n] if attributes.get("is_reverse") else ends[n + 1] - 1) for n in range(len(lengths))]
+    return y, [one[last][None] for one in found]
