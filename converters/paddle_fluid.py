@@ -106,7 +106,7 @@ class _Operator:
             )
             return RNNWeights(spec, row.read(wide, spec), origin)
         except (LayoutError, SpecError) as error:
-            raise FormatError(f"{self._where}: {error}") from error
+            raise FormatError(f"{self._where}, with {fc} before it ({self._name}.fc sets another): {error}") from error
 
     def _fc(self) -> tuple[str, list[Assumption]]:
         """The name of the fc before the operator."""
