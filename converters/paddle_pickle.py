@@ -99,7 +99,7 @@ def _called(what: Global, arguments: tuple[Any, ...]) -> Any:
 def _flattened(value: Mapping[Any, Any], where: str, prefix: str, depth: int) -> Iterator[tuple[str, Array]]:
     sliced = value.get(_SLICES, {})
     parts: set[Any] = set()
-    for name, said in (sliced.items() if isinstance(sliced, dict) else ()):
+    for name, said in sliced.items() if isinstance(sliced, dict) else ():
         names = said.get("slices") if isinstance(said, dict) else None
         yield f"{prefix}{name}", _joined(value, names, said, f"{where}: {prefix}{name}")
         parts.update(names or ())
