@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rnnbridge.activation import Activation
 from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible
-from rnnbridge.gates import change_gates, scale_gates
+from rnnbridge.gates import change_gates, scale_gates, split_gates
 from rnnbridge.spec import ACTIVATION_SLOTS, RNNSpec
 from rnnbridge.weights import RNNWeights
 
@@ -218,6 +218,21 @@ def _one_bias(spec: RNNSpec, weights: RNNWeights, row: Convention, suffixes: lis
     )
 
 
+def _partial_bias(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
+    """Of a row whose recurrent bias has some gates only: those of the others are added to the input side."""
+    gates = row.without_bias_hh if spec.bias == "double" else ""
+    names = [f"bias_hh{suffix}" for _, _, suffix in spec.positions() if f"bias_hh{suffix}" in weights.arrays]
+    if any(split_gates(weights.arrays[name], name, spec.cell)[gate].any() for name in names for gate in gates):
+        yield Step(
+            "merge biases",
+            f"bias_ih + bias_hh of gates {' '.join(gates)}",
+            False,
+            "one bias moves half as fast as the sum of two",
+            spec,
+            lambda arrays: arrays | _merged_in_part(arrays, names, spec.cell, gates),
+        )
+
+
 def _directions(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
     if spec.direction not in row.directions:
         yield f"{row.name} runs {' or '.join(row.directions)}; this layer runs {spec.direction}"
@@ -243,7 +258,7 @@ def _of_the_row(spec: RNNSpec, weights: RNNWeights, row: Convention) -> Outcome:
         yield replace(_note(spec, "fold forget bias", detail), same_bits=False)
 
 
-_RULES = (_reset, _extras, _coupled, _activations, _bias, _directions, _of_the_row)
+_RULES = (_reset, _extras, _coupled, _activations, _bias, _partial_bias, _directions, _of_the_row)
 
 
 def _note(spec: RNNSpec, name: str, detail: str) -> Step:
@@ -260,6 +275,15 @@ def _rescaled_twin(have: Activation, allowed: tuple[str, ...]) -> Activation | N
 def _without_bias_hh(arrays: Arrays, suffixes: list[str]) -> Arrays:
     merged = {f"bias_ih{suffix}": arrays[f"bias_ih{suffix}"] + arrays[f"bias_hh{suffix}"] for suffix in suffixes}
     return {name: array for name, array in (arrays | merged).items() if not name.startswith("bias_hh")}
+
+
+def _merged_in_part(arrays: Arrays, names: list[str], cell: str, gates: str) -> Arrays:
+    changed: Arrays = {}
+    for name in names:
+        inner, zero = name.replace("bias_hh", "bias_ih"), dict.fromkeys(gates, 0.0)
+        moved = arrays[name] - scale_gates(arrays[name], name, cell, zero)
+        changed |= {inner: arrays[inner] + moved, name: scale_gates(arrays[name], name, cell, zero)}
+    return changed
 
 
 def _gatewise(changes: dict[str, Callable[[Arrays], NDArray[Any]]], cell: str) -> Callable[[Arrays], Arrays]:

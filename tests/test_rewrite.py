@@ -264,3 +264,29 @@ def test_a_target_without_the_cell_says_so() -> None:
 def test_a_row_that_cannot_be_right_does_not_construct(changes: dict, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         row_of("lstm", **changes)
+
+
+def of_gate_n(gates: str = "n") -> Convention:
+    """A GRU with a recurrent bias on some gates only, as oneDNN's and TensorFlow's CudnnCompatibleGRUCell have it."""
+    bias = (Slot("b", "bias_ih", "(g o)"), Slot("bn", "bias_hh", "(g o)", gates=gates))
+    return row_of("gru", slots=row_of("gru", "none").slots + bias)
+
+
+def test_a_recurrent_bias_of_one_gate_takes_in_the_others() -> None:
+    weights, row = weights_of(spec_of("gru_after", bias="double"), dtype="float64"), of_gate_n()
+    assert row.bias_forms == ("double",)
+    found = plan(weights, [row])
+    assert [step.name for step in found.steps] == ["merge biases"]
+    after = found.apply(weights)
+    stored = row.write(after.arrays, after.spec)
+    assert stored["bn"].shape == (weights.spec.hidden_size,)
+    back = RNNWeights(after.spec, row.read(stored, after.spec))
+    same_numbers(weights, back)
+    assert plan(back, [row]).same_bits
+    single = plan(weights_of(spec_of("gru_after", bias="single")), [row])
+    assert [step.name for step in single.steps] == ["split bias"]
+
+
+def test_a_reset_after_gru_without_a_recurrent_bias_on_n_is_no_row() -> None:
+    with pytest.raises(LayoutError, match="recurrent bias on gate n"):
+        of_gate_n("rz")

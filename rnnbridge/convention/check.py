@@ -86,8 +86,14 @@ def _coverage(row: Convention) -> Iterator[str]:
         if missing := [gate for gate in GATES[row.cell] if (tensor, gate) not in held]:
             yield f"no slot holds {tensor}, gates {''.join(missing)}"
     tensors = {tensor for tensor, _ in held}
-    for tensor, order in {"bias_ih": GATES[row.cell], "bias_hh": GATES[row.cell], "peephole": PEEPHOLE_GATES}.items():
+    for tensor, order in {"bias_ih": GATES[row.cell], "peephole": PEEPHOLE_GATES}.items():
         if tensor in tensors and (missing := [gate for gate in order if (tensor, gate) not in held]):
             yield f"its {tensor} lacks gates {''.join(missing)}"
+    if "bias_hh" in tensors and (
+        lone := [g for g in GATES[row.cell] if {("bias_ih", g), ("bias_hh", g)}.isdisjoint(held)]
+    ):
+        yield f"no bias of it has gates {''.join(lone)}"
+    if "n" in row.without_bias_hh and "after" in row.reset:
+        yield "a reset-after GRU has a recurrent bias on gate n at least"
     if row.forget_bias and "bias_ih" not in tensors:
         yield "a run-time forget bias needs a slot that holds bias_ih"

@@ -17,7 +17,7 @@ from rnnbridge.convention.check import mistakes
 from rnnbridge.errors import LayoutError
 from rnnbridge.gates import change_gates, gate_order
 from rnnbridge.slot import Place, Slot
-from rnnbridge.spec import STANDARD_ACTIVATIONS, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
+from rnnbridge.spec import GATES, STANDARD_ACTIVATIONS, Bias, Cell, Direction, Merge, OutputOrder, Reset, RNNSpec
 
 Array = NDArray[Any]
 
@@ -100,6 +100,12 @@ class Convention:
         full: Bias = "double" if "bias_hh" in held else "single" if held else "none"
         droppable = all(slot.optional for slot in self.slots if slot.holds.startswith("bias"))
         return ("none", full) if droppable and full != "none" and not self.forget_bias else (full,)
+
+    @property
+    def without_bias_hh(self) -> str:
+        """The canonical gates that have no recurrent bias of their own in a row that holds one for others."""
+        held = {gate for slot in self.slots if "bias_hh" in slot.tensors for gate in self.gates_in(slot)}
+        return "".join(gate for gate in GATES[self.cell] if held and gate not in held)
 
     @property
     def rewrites(self) -> tuple[str, ...]:
@@ -206,6 +212,8 @@ class Convention:
                     canonical[name + suffix] = np.zeros(shape, next(iter(canonical.values())).dtype)
                     continue
                 order = gate_order(name, self.cell) or ("",)
+                if name == "bias_hh" and have:
+                    have = {**have, **{gate: np.zeros_like(next(iter(have.values()))) for gate in self.without_bias_hh}}
                 if missing := [gate for gate in order if gate not in have]:
                     wrong.append(f"nothing holds {name}{suffix}" + (f", gates {''.join(missing)}" if have else ""))
                     continue
