@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import FormatError
+from rnnbridge.files.protobuf import parse
 
 Array = NDArray[Any]
 # VarType.Type. NumPy has no bfloat16: its bits are whole numbers here, as in a state_dict of Paddle.
 _KINDS = {0: "?", 1: "<i2", 2: "<i4", 3: "<i8", 4: "<f2", 5: "<f4", 6: "<f8", 20: "u1", 21: "i1", 22: "<u2"}
 _MOST_DIMENSIONS = 9
 _LARGEST_DESCRIPTION = 128
-_TYPE, _DIM, _PACKED = 0x08, 0x10, 0x12  # the fields of a TensorDesc, with their wire types
+_TYPE, _DIMS = 1, 2  # the fields of a TensorDesc
+_BEGINNING = b"\x08"  # of its first field, a whole number
 
 
 def looks_like_tensor(head: bytes) -> bool:
     """Whether a file begins with a tensor that is no list of sequences."""
     size = int.from_bytes(head[16:20], "little")
-    return head[:16] == bytes(16) and 2 < size < _LARGEST_DESCRIPTION and head[20:21] == bytes([_TYPE])
+    return head[:16] == bytes(16) and 2 < size < _LARGEST_DESCRIPTION and head[20:21] == _BEGINNING
 
 
 def read_tensors(path: Path, most: int) -> list[Array]:
@@ -82,43 +84,11 @@ def _tensor(cursor: _Cursor) -> Array:
     size = cursor.number(4)
     if size >= _LARGEST_DESCRIPTION:
         raise cursor.error(f"a description of {size} bytes; a tensor's is short")
-    code, shape = _description(cursor, cursor.take(size))
+    description = parse(cursor.take(size), f"{cursor.path}: byte {cursor.at}: a tensor's description")
+    code, shape = description.number(_TYPE, -1), tuple(description.listed(_DIMS))
     if code not in _KINDS:
         raise cursor.error(f"a tensor {list(shape)} of number kind {code}; known are {', '.join(map(str, _KINDS))}")
     if len(shape) > _MOST_DIMENSIONS or any(not 0 <= extent <= len(cursor.content) for extent in shape):
         raise cursor.error(f"a tensor {list(shape)}, which is larger than the file")
     kind = np.dtype(_KINDS[code])
     return np.frombuffer(cursor.take(math.prod(shape) * kind.itemsize), kind).reshape(shape)
-
-
-def _description(cursor: _Cursor, content: bytes) -> tuple[int, tuple[int, ...]]:
-    """The kind of numbers and the shape of a TensorDesc."""
-    code, shape, at = -1, [], 0
-    try:
-        while at < len(content):
-            tag, value, at = content[at], *_varint(content, at + 1)
-            if tag == _TYPE:
-                code = value
-            elif tag == _DIM:
-                shape.append(value)
-            elif tag == _PACKED:
-                end = at + value
-                while at < end:
-                    extent, at = _varint(content, at)
-                    shape.append(extent)
-            else:
-                raise cursor.error(f"a field {tag >> 3} in a tensor's description, which has two")
-    except IndexError:
-        raise cursor.error("a tensor's description ends in the middle") from None
-    return code, tuple(shape)
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """A number of protobuf's and where it ends."""
-    value, shift = 0, 0
-    while True:
-        byte = content[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128 or shift > 63:
-            return value, at
