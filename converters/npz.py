@@ -90,6 +90,7 @@ FORMATS = (
         sniff=sniff,
         read=read,
         write=write,
+        fallback=True,
     ),
 )
 

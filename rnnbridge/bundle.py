@@ -136,7 +136,7 @@ def to_framework(weights: RNNWeights, framework: str, *, into: Any = None, batch
 
 def find_format(path: Path, head: bytes) -> Format:
     """The format of a file, from its content. Raises FormatError for one that no format knows."""
-    for candidate in catalogue().formats.values():
+    for candidate in sorted(catalogue().formats.values(), key=lambda one: one.fallback):
         if candidate.sniff(path, head):
             return candidate
     by_name = [one.name for one in catalogue().formats.values() if path.name.endswith(one.suffixes)]

@@ -173,6 +173,7 @@ class Format:
         judges: frameworks that can run such a file.
         extra: the extra of the package that it needs, "" if none.
         rows: how it lays out what it writes; none given, all rows of its framework.
+        fallback: it also sniffs files that may be another format's, and is asked after all others.
     """
 
     name: str
@@ -186,6 +187,7 @@ class Format:
     judges: tuple[Judge, ...] = ()
     extra: str = ""
     rows: tuple[Convention, ...] = ()
+    fallback: bool = False
 
 
 @dataclass(frozen=True)

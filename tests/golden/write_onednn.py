@@ -29,7 +29,11 @@ GATE_AXIS = {"ldigo": 3, "ldgoi": 2}
 def memories(kind, tag, rng, layers=1, both=2, inputs=I, more=True):
     """A layer's arrays by the names of an archive; an LSTM of today has peepholes and a projection."""
     gates, state = GATES[kind], P if kind == "lstm" and more else H
-    order = (lambda wide: (layers, both, wide, gates, H)) if tag == "ldigo" else (lambda wide: (layers, both, gates, H, wide))
+    order = (
+        (lambda wide: (layers, both, wide, gates, H))
+        if tag == "ldigo"
+        else (lambda wide: (layers, both, gates, H, wide))
+    )
     arrays = {
         "weights_layer_" + tag: draw("kernel", order(inputs), rng),
         "weights_iter_" + tag: draw("recurrent", order(state), rng),
