@@ -16,8 +16,8 @@ _SOURCE = (
     "measured with oneDNN 3.2"
 )
 _OLD_SOURCE = (
-    "MKL-DNN v0.14 to v0.16: src/cpu/ref_rnn.cpp, include/mkldnn_types.h (gates f i o c). Its layouts and its equations "
-    "are those measured with oneDNN 3.2, its order of gates is read in source"
+    "MKL-DNN v0.14 to v0.16: src/cpu/ref_rnn.cpp, include/mkldnn_types.h (gates f i o c). Its order of gates is read "
+    "in source; its layouts and equations are those measured with oneDNN 3.2"
 )
 TAGS = {"ldigo": "d i g o", "ldgoi": "d g o i"}
 PROJECTION_TAGS = {"ldigo": ("ldio", "d o p"), "ldgoi": ("ldoi", "d p o")}

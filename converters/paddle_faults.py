@@ -48,7 +48,7 @@ FAULTS = (
     ),
     Fault(
         lambda row, weights: row in CELLS and weights.spec.proj_size > 0,
-        "give an LSTMCell with proj_size its initial states: those it makes by itself have the sizes of h and c exchanged",
+        "give an LSTMCell with proj_size its initial states: those that it makes have the sizes of h and c exchanged",
         "an error of shapes in 3.3.1",
     ),
     Fault(

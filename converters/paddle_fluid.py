@@ -1,7 +1,7 @@
 """The operators of Paddle 1 (`fluid`) in files of one tensor each: `gru_0.w_0`, `gru_0.b_0`, `fc_0.w_0` ... Only read.
 
-Given one of them, all `lstm`, `gru` and `gru_unit` operators beside it are read, each with the `fc` that makes its input
-product. Which one that is, the direction and origin_mode are in the program, which is not read: they can be set.
+Given one of them, all `lstm`, `gru` and `gru_unit` operators beside it are read, each with the `fc` that makes its
+input product. Which one that is, the direction and origin_mode are in the program, which is not read: they can be set.
 """
 
 from __future__ import annotations

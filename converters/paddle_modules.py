@@ -23,7 +23,7 @@ def paddle_for(purpose: str) -> ModuleType:
         import paddle
     except ImportError as error:
         raise ArgumentError(
-            f"{purpose} needs PaddlePaddle, best in an environment of its own: pip install paddlepaddle==3.3.1 setuptools"
+            f"{purpose} needs PaddlePaddle, in an environment of its own: pip install paddlepaddle==3.3.1 setuptools"
         ) from error
     return paddle  # type: ignore[no-any-return]
 

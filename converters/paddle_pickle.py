@@ -6,7 +6,6 @@ What is in one is said by python/paddle/framework/io.py (_build_saved_state_dict
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -123,9 +122,10 @@ def _content(one: Any) -> Any:
 
 def _joined(value: Mapping[Any, Any], names: Any, said: Mapping[str, Any], where: str) -> Array:
     """An array out of its slices."""
-    shape = said.get("OriginShape") if isinstance(said, dict) else None
-    held = [value.get(name) for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    if not held or not all(isinstance(one, Inert) for one in held) or not _is_shape(shape):
+    shape: Any = said.get("OriginShape") if isinstance(said, dict) else None
+    given = [value.get(name) for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    held = [one for one in given if isinstance(one, Inert)]
+    if not held or len(held) < len(names) or not _is_shape(shape):
         raise FormatError(f"{where}: is said to be in slices, and they are not there")
     flat = np.concatenate([_array(one, where).reshape(-1) for one in held])
     if flat.size != math.prod(shape):

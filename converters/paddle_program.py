@@ -1,4 +1,4 @@
-"""The program beside a `.pdiparams`, a `.json` of Paddle 3: which tensors there are, and what its rnn operators are given.
+"""The program beside a `.pdiparams`, a `.json` of Paddle 3: which tensors there are, and which its rnn operators have.
 
 Fields are those that Paddle's PIR serialiser writes: an operator is {"#": kind, "A": attributes, "I": inputs, "O":
 outputs}, a value is {"%": number}, a parameter is an operator "p". Knows no numbers. A program is never run.
@@ -73,7 +73,7 @@ def _operators(program: Any) -> Iterator[Any]:
 
 
 def _outputs(operator: Any) -> list[Any]:
-    made = operator["O"] if "O" in operator else []
+    made = operator.get("O", [])
     return made if isinstance(made, list) else [made]
 
 

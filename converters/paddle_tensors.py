@@ -1,4 +1,4 @@
-"""Paddle's tensors as bytes, one or several behind each other: `.pdiparams`, and the files of Paddle 1. Imports no Paddle.
+"""Paddle's tensors as bytes, one or several in a row: `.pdiparams`, and the files of Paddle 1. Imports no Paddle.
 
 The layout is that of paddle/phi/core/framework (SerializeToStream, TensorToStream): a version and the levels of
 sequences, then a version, a description (VarType.TensorDesc, a protobuf) and the numbers. A tensor has no name here.
@@ -38,7 +38,7 @@ def read_tensors(path: Path, most: int) -> list[Array]:
     Raises:
         FormatError: truncated, more tensors than `most`, a version or a kind of numbers that is not known.
     """
-    cursor, tensors = _Cursor(path, path.read_bytes()), []
+    cursor, tensors = _Cursor(path, path.read_bytes()), list[Array]()
     while cursor.at < len(cursor.content):
         if len(tensors) == most:
             raise cursor.error(f"more follows the {most} tensor{'s' * (most > 1)} that should be there")

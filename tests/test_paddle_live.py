@@ -108,7 +108,7 @@ def test_paddle_loads_what_is_written(cell: str, changes: dict[str, Any], tmp_pa
     """By paddle.load and set_state_dict into what the line makes: every parameter is found."""
     weights = weights_of(spec_of(cell, **changes))
     written = rb.save(weights, tmp_path / "a.pdparams")
-    layer = eval(written.layers[0].constructor, {"paddle": paddle})  # noqa: S307 (the line people paste)
+    layer = eval(written.layers[0].constructor, {"paddle": paddle})  # the line that people paste
     missing, unexpected = layer.set_state_dict(paddle.load(str(tmp_path / "a.pdparams")))
     assert all("_l" in name for name in missing)
     assert not unexpected

@@ -38,7 +38,7 @@ def run(program, cell, direction, arrays, x, states):
     names = ["weights_layer_" + tag, "weights_iter_" + tag, "bias_ldgo", "weights_peephole_ldgo"]
     names.append("weights_projection_" + ("ldoi" if by_goi else "ldio"))
     steps, batch, inputs = x.shape
-    layers, both, _, state = states[0].shape
+    layers, _, _, state = states[0].shape
     hidden = arrays["bias_ldgo"].shape[-1]
     projection = state if names[-1] in arrays else 0
     head = [CELLS[cell], DIRECTIONS.index(direction), by_goi, layers, steps, batch, inputs, hidden, projection]

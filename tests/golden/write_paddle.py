@@ -1,8 +1,8 @@
-"""Golden files written by PaddlePaddle 3.3.1, and its own answers: for every layer of a file, and for every row's arrays.
+"""Golden files written by PaddlePaddle 3.3.1, and its own answers for every layer of a file and every row's arrays.
 
-Everything is time first, [T, N, .], and float32. `rows.npz` is what judges the rows: `<row>|<case>|array|<name>` are the
-arrays that a row names, `x`, `state<k>` what went in, `y`, `final<k>` what Paddle made of it. A case is empty, or the
-lengths: then the layer has one direction and no projection.
+Everything is time first, [T, N, .], and float32. `rows.npz` is what judges the rows: `<row>|<case>|array|<name>` are
+the arrays that a row names, `x`, `state<k>` what went in, `y`, `final<k>` what Paddle made of it. A case is empty, or
+the lengths: then the layer has one direction and no projection.
 """
 
 import os
