@@ -38,7 +38,7 @@ def sniff(path: Path, head: bytes) -> bool:
 def read(path: Path, settings: Settings) -> Bundle:
     """Read every recurrent operator whose files lie in the folder of the one given."""
     found = sorted(
-        (match for one in path.parent.iterdir() if (match := _WEIGHT.fullmatch(one.name))),
+        (match for one in path.parent.iterdir() if (match := _WEIGHT.fullmatch(one.name)) and one.is_file()),
         key=lambda match: (match["kind"], int(match["number"])),
     )
     if not found:

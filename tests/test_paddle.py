@@ -18,7 +18,13 @@ from rnnbridge.proof.tolerance import expectation
 from tests.samples import spec_of, weights_of
 
 GOLDEN = Path(__file__).parent / "golden" / "paddle-3.3.1"
-FLUID = {"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4", "gru_1.reverse": "true", "lstm_1.reverse": "true"}
+FLUID = {
+    "lstm_0.fc": "fc_3",
+    "lstm_1.fc": "fc_4",
+    "gru_unit_0.fc": "fc_5",
+    "gru_1.reverse": "true",
+    "lstm_1.reverse": "true",
+}
 FLUID |= {"gru_2.origin_mode": "true"}
 FILES = {
     "model.pdparams": {"relu.activation": "relu"},
@@ -96,7 +102,9 @@ def test_a_program_says_the_order_of_sequences_and_the_activation() -> None:
 
 
 def test_an_operator_says_nothing_of_the_program() -> None:
-    bundle = rb.load(GOLDEN / "fluid" / "gru_0.b_0", settings={"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4"})
+    bundle = rb.load(
+        GOLDEN / "fluid" / "gru_0.b_0", settings={"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4", "gru_unit_0.fc": "fc_5"}
+    )
     assert {one.key: one.value for one in bundle["gru_0"].origin.assumptions} == {
         "fc": "fc_0", "origin_mode": "false", "reverse": "false",
     }  # fmt: skip

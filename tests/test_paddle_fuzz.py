@@ -20,7 +20,7 @@ FILES = {
     "operator": ("fluid/gru_0.w_0", "fluid/gru_0.w_0", "paddle-fluid"),
     "fc": ("fluid/fc_3.b_0", "fluid/gru_0.w_0", "paddle-fluid"),
 }
-FC = {"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4"}
+FC = {"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4", "gru_unit_0.fc": "fc_5"}
 each_file = pytest.mark.parametrize("case", FILES)
 
 

@@ -76,5 +76,7 @@ def test_jieba_cuts_a_sentence(model: Path) -> None:
 
 
 def test_no_other_formula_does(model: Path) -> None:
-    others = [(keeps, reset) for keeps, reset in product((False, True), ("before", "after")) if keeps or reset != "before"]
+    others = [
+        (keeps, reset) for keeps, reset in product((False, True), ("before", "after")) if keeps or reset != "before"
+    ]
     assert all(words(model, keeps, reset) != WORDS for keeps, reset in others)

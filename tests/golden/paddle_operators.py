@@ -1,4 +1,4 @@
-"""The operators `gru` and `lstm` of Paddle 1, run by PaddlePaddle 3.3.1 after an fc. For write_paddle.py."""
+"""The operators `gru`, `gru_unit` and `lstm` of Paddle 1, run by PaddlePaddle 3.3.1 after an fc. For write_paddle.py."""
 
 import numpy as np
 import paddle
@@ -10,9 +10,21 @@ def operator(kind, arrays, x, states, lengths, **attributes):
     """The outputs [sum of lengths, H] of an operator of Paddle 1 after an fc. x [T, N, I] -> y [T, N, H], finals."""
     paddle.enable_static()
     try:
+        if kind == "gru_unit":
+            return _steps(arrays, x, states[0], attributes)
         return _operator(kind, arrays, x, states, lengths, attributes)
     finally:
         paddle.disable_static()
+
+
+def _steps(arrays, x, state, attributes):
+    """A gru_unit makes one step; it is run once for each."""
+    outputs = []
+    for step in x:
+        y, _ = _operator("gru_unit", arrays, step[None], [state], [1] * len(state), attributes)
+        state = y[0]
+        outputs.append(state)
+    return np.stack(outputs), [state[None]]
 
 
 def _operator(kind, arrays, x, states, lengths, attributes):
@@ -34,11 +46,13 @@ def _operator(kind, arrays, x, states, lengths, attributes):
         product = add("mul", {"X": have["x"], "Y": have["fc.w_0"]}, ["Out"])["Out"]
         if "fc.b_0" in have:
             product = add("elementwise_add", {"X": product, "Y": have["fc.b_0"]}, ["Out"], axis=1)["Out"]
-        inputs = {"Input": product, "Weight": have["w_0"], "H0": have["state0"]}
+        before = "HiddenPrev" if kind == "gru_unit" else "H0"
+        inputs = {"Input": product, "Weight": have["w_0"], before: have["state0"]}
         inputs.update({"Bias": have["b_0"]} if "b_0" in have else {})
         inputs.update({"C0": have["state1"]} if "state1" in have else {})
         outputs = {
             "gru": ["Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"],
+            "gru_unit": ["Hidden", "Gate", "ResetHiddenPrev"],
             "lstm": ["Hidden", "Cell", "BatchGate", "BatchCellPreAct"],
         }[kind]
         made = add(kind, inputs, outputs, **attributes)

@@ -149,7 +149,7 @@ def inference_files():
 
 
 def operator_arrays(kind, rng, fc_bias, peepholes):
-    gates = {"lstm": 4, "gru": 3}[kind]
+    gates = 4 if kind == "lstm" else 3
     arrays = {"fc.w_0": draw("kernel", (I, gates * H), rng), "w_0": draw("recurrent", (H, gates * H), rng)}
     arrays["b_0"] = draw("bias", (1, (gates + 3 * peepholes) * H), rng)
     if fc_bias:
@@ -177,6 +177,7 @@ FLUID = {
     "gru_2": ("gru", True, False, {"origin_mode": True}),
     "lstm_0": ("lstm", True, True, {"use_peepholes": True}),
     "lstm_1": ("lstm", False, False, {"use_peepholes": False, "is_reverse": True}),
+    "gru_unit_0": ("gru_unit", True, False, {"activation": 2, "gate_activation": 1}),  # tanh and sigmoid, by number
 }
 
 
@@ -191,12 +192,13 @@ def fluid_files():
             file = own.replace("fc", "fc_%d" % number) if own.startswith("fc") else "%s.%s" % (name, own)
             paddle.save(paddle.to_tensor(array), FOLDER.file("fluid/" + file), use_binary_format=True)
             names.append("fluid/" + file)
-        expected.update(keyed(name, operator_answers(kind, arrays, rng, [3, 7, 2], **attributes)))
+        lengths = None if kind == "gru_unit" else [3, 7, 2]
+        expected.update(keyed(name, operator_answers(kind, arrays, rng, lengths, **attributes)))
     FOLDER.expect("fluid", expected)
     what = "one tensor, by paddle.save with use_binary_format; attributes: %s" % {
         name: attributes for name, (_, _, _, attributes) in FLUID.items()
     }
-    FOLDER.say(names, what, OPERATOR % "gru or lstm")
+    FOLDER.say(names, what, OPERATOR % "gru, gru_unit or lstm")
     for name in names:
         FOLDER.files[name]["expected"] = "fluid.expected.npz"
 
