@@ -42,7 +42,7 @@ def run(program, cell, direction, arrays, x, states):
     hidden = arrays["bias_ldgo"].shape[-1]
     projection = state if names[-1] in arrays else 0
     head = [CELLS[cell], DIRECTIONS.index(direction), by_goi, layers, steps, batch, inputs, hidden, projection]
-    head += [names[3] in arrays, 0]
+    head.append(names[3] in arrays)
     given = [x, *states, *(arrays[name] for name in names if name in arrays)]
     content = np.array(head, "<i4").tobytes() + b"".join(np.ascontiguousarray(one, "<f4").tobytes() for one in given)
     answer = subprocess.run([str(program)], input=content, check=True, stdout=subprocess.PIPE).stdout

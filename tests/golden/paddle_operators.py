@@ -1,4 +1,4 @@
-"""The operators `gru`, `gru_unit` and `lstm` of Paddle 1, run by PaddlePaddle 3.3.1 after an fc. For write_paddle.py."""
+"""Operators of Paddle 1, `gru`, `gru_unit` and `lstm`, run by PaddlePaddle 3.3.1 after an fc. For write_paddle.py."""
 
 import numpy as np
 import paddle
