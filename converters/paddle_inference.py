@@ -1,4 +1,4 @@
-"""Paddle's models for inference: a `.pdiparams` with the program beside it, by paddle.jit.save of Paddle 3. Only read.
+"""Paddle's models for inference: a `.pdiparams` with the program beside it, `.json` or `.pdmodel`. Only read.
 
 The tensors have no names in the file; the program has, and says which are an rnn operator's. A layer that has no such
 operator, as one with a projection, is read as the cells that it is made of.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rnnbridge.catalogue import Format, Settings
 from rnnbridge.converters.paddle_layer import Reader, Said
 from rnnbridge.converters.paddle_names import Group
+from rnnbridge.converters.paddle_older_program import read_older_program
 from rnnbridge.converters.paddle_program import Operator, Program, read_program
 from rnnbridge.converters.paddle_rows import CELLS, DIRECTIONS, LAYERS
 from rnnbridge.converters.paddle_tensors import looks_like_tensor, read_tensors
@@ -24,6 +25,7 @@ from rnnbridge.weights import Bundle
 
 Array = NDArray[Any]
 _SUFFIX = ".pdiparams"
+_PROGRAMS = {".json": read_program, ".pdmodel": read_older_program}  # of Paddle 3, of Paddle 2
 _ACTIVATIONS = {"LSTM": None, "GRU": None, "RNN_TANH": "tanh", "RNN_RELU": "relu"}
 _OF_A_CELL = re.compile(r"(?P<cell>(?:lstm|gru|simple_rnn)_cell_\d+)\.(?P<what>[wb]_\d)")
 # The order in which a cell makes its parameters.
@@ -37,13 +39,12 @@ def sniff(path: Path, head: bytes) -> bool:
 
 def read(path: Path, settings: Settings) -> Bundle:
     """Read the layers of the rnn operators, and the cells that belong to none."""
-    beside = path.with_suffix(".json")
-    if not beside.is_file():
-        raise FormatError(
-            f"{path}: no {beside.name} beside it, the program that has the tensors' names. A .pdmodel, of Paddle 2, is "
-            "not read: save the layer's state_dict as .pdparams"
-        )
-    program = read_program(beside)
+    programs = {path.with_suffix(suffix): reader for suffix, reader in _PROGRAMS.items()}
+    beside = next((one for one in programs if one.is_file()), None)
+    if beside is None:
+        known = " or ".join(one.name for one in programs)
+        raise FormatError(f"{path}: no {known} beside it, the program that has the tensors' names")
+    program = programs[beside](beside)
     held = dict(zip(program.shapes, read_tensors(path, len(program.shapes)), strict=True))
     for name, shape in program.shapes.items():
         if held[name].shape != shape:
@@ -61,7 +62,7 @@ FORMATS = (
         name="paddle-inference",
         framework="paddle",
         suffixes=(_SUFFIX,),
-        reads="models by paddle.jit.save of Paddle 3, whose .json lies beside",
+        reads="models of Paddle 3 and 2 for inference, whose program lies beside: .json or .pdmodel",
         writes="",
         sniff=sniff,
         read=read,
@@ -81,7 +82,7 @@ def _layers(program: Program, where: str) -> Iterator[tuple[str, Group, Said]]:
             name += "_"
         names[name] = None
         evidence = f"the program has an rnn operator of mode {one.mode} with these weights"
-        said = Said(_ACTIVATIONS[one.mode], one.batch_first, "", evidence)
+        said = Said(_ACTIVATIONS[one.mode], one.batch_first, one.because, evidence)
         yield name, Group("", False, _own_names(one, where), one.both_ways), said
     used = {weight for one in program.operators for weight in one.weights}
     cells = _cells(program.shapes, used)

@@ -14,14 +14,17 @@ from typing import Any
 
 from rnnbridge.errors import FormatError
 
-_TRANSPOSED = [1, 0, 2]
+TRANSPOSED = [1, 0, 2]
 _INPUT, _WEIGHTS, _DROPOUT_STATE = 0, 2, 4  # inputs of an rnn operator
-_NAME_OF_A_DROPOUT_STATE = ".dropout_state__non_persistable"
+NAME_OF_A_DROPOUT_STATE = ".dropout_state__non_persistable"
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An rnn operator: its name, its attributes, and the names of its weights, all matrices before all biases."""
+    """An rnn operator: its name, its attributes, and the names of its weights, all matrices before all biases.
+
+    `because` says why the order of sequences is assumed, "" if it is known.
+    """
 
     name: str
     mode: str
@@ -29,6 +32,7 @@ class Operator:
     num_layers: int
     batch_first: bool
     weights: tuple[str, ...]
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,13 @@ def read_program(path: Path) -> Program:
         raise
     except Exception as error:  # a damaged program fails in a dozen ways
         raise FormatError(f"{path}: damaged program: {type(error).__name__} {error}") from error
+    return checked(shapes, found, str(path))
+
+
+def checked(shapes: Mapping[str, tuple[int, ...]], found: tuple[Operator, ...], where: str) -> Program:
+    """A program whose operators' weights are among the parameters. Raises FormatError where they are not."""
     if unknown := [name for one in found for name in one.weights if name not in shapes]:
-        raise FormatError(f"{path}: an rnn operator has the weight {unknown[0]!r}, which is no parameter")
+        raise FormatError(f"{where}: an rnn operator has the weight {unknown[0]!r}, which is no parameter")
     return Program({name: shapes[name] for name in sorted(shapes)}, found)
 
 
@@ -92,11 +101,11 @@ def _rnn(operator: Any, made_by: Mapping[int, Any]) -> Operator:
     own = str(before["#"]).endswith(".transpose") and _attributes(before).get("struct_name") == said.get("struct_name")
     weights = made_by[given[_WEIGHTS]["%"]]["I"]
     return Operator(
-        name=str(made_by[given[_DROPOUT_STATE]["%"]]["A"][3]).removesuffix(_NAME_OF_A_DROPOUT_STATE),
+        name=str(made_by[given[_DROPOUT_STATE]["%"]]["A"][3]).removesuffix(NAME_OF_A_DROPOUT_STATE),
         mode=str(said["mode"]),
         both_ways=said["is_bidirec"] is True,
         num_layers=int(said["num_layers"]),
-        batch_first=own and [extent["D"] for extent in _attributes(before)["perm"]] == _TRANSPOSED,
+        batch_first=own and [extent["D"] for extent in _attributes(before)["perm"]] == TRANSPOSED,
         weights=tuple(str(made_by[value["%"]]["A"][3]) for value in weights),
     )
 

@@ -31,6 +31,7 @@ FILES = {
     "model.protocol2.pdparams": {"relu.activation": "relu"},
     "model.nested.pdparams": {"network.relu.activation": "relu"},
     "inference.pdiparams": {},
+    "older.pdiparams": {},
     "fluid/gru_0.w_0": FLUID,
     "fluid/fc_4.w_0": FLUID,
 }
@@ -99,6 +100,16 @@ def test_a_program_says_the_order_of_sequences_and_the_activation() -> None:
     assert str(bundle["simple_rnn_0"].spec.activations[0]) == "relu"
     assert bundle["lstm_cell_1"].spec.proj_size == 2
     assert sorted(bundle.tensors) == ["linear_0.b_0", "linear_0.w_0"]
+
+
+def test_a_program_of_paddle_2_has_the_same_layers() -> None:
+    older, newer = load("older.pdiparams"), load("inference.pdiparams")
+    assert list(older) == ["gru_0", "lstm_0", "simple_rnn_0"]
+    for name, weights in older.layers.items():
+        assert weights == newer[name]
+        assert [one.key for one in weights.origin.assumptions] == ["batch_first"]
+    # Between the two layers people transpose by hand, and it cannot be told from a layer that does.
+    assert {name: weights.origin.batch_first for name, weights in older.layers.items()} == dict.fromkeys(older, True)
 
 
 def test_an_operator_says_nothing_of_the_program() -> None:
@@ -335,7 +346,7 @@ def parameter_of(whole: Any) -> Any:
 
 def test_tensors_without_their_program(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "inference.pdiparams", tmp_path)
-    with pytest.raises(rb.FormatError, match=r"no inference\.json beside it"):
+    with pytest.raises(rb.FormatError, match=r"no inference\.json or inference\.pdmodel beside it"):
         rb.load(tmp_path / "inference.pdiparams")
     (tmp_path / "inference.json").write_text("[" * 100000)
     with pytest.raises(rb.FormatError, match="damaged program"):

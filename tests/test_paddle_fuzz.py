@@ -17,6 +17,7 @@ FILES = {
     "nested": ("model.nested.pdparams", "model.nested.pdparams", "paddle"),
     "tensors": ("inference.pdiparams", "inference.pdiparams", "paddle-inference"),
     "program": ("inference.json", "inference.pdiparams", "paddle-inference"),
+    "older program": ("older.pdmodel", "older.pdiparams", "paddle-inference"),
     "operator": ("fluid/gru_0.w_0", "fluid/gru_0.w_0", "paddle-fluid"),
     "fc": ("fluid/fc_3.b_0", "fluid/gru_0.w_0", "paddle-fluid"),
 }

@@ -4,6 +4,9 @@ import numpy as np
 import paddle
 from paddle import static
 from paddle.pir_utils import OldIrGuard
+from recording import draw
+
+I, H, T, N = 5, 3, 7, 3
 
 
 def operator(kind, arrays, x, states, lengths, **attributes):
@@ -72,3 +75,38 @@ def _operator(kind, arrays, x, states, lengths, attributes):
         y[:length, n] = found[0][ends[n] : ends[n + 1]]
     last = [(ends[n] if attributes.get("is_reverse") else ends[n + 1] - 1) for n in range(len(lengths))]
     return y, [one[last][None] for one in found]
+
+
+def operator_arrays(kind, rng, fc_bias, peepholes):
+    gates = 4 if kind == "lstm" else 3
+    arrays = {"fc.w_0": draw("kernel", (I, gates * H), rng), "w_0": draw("recurrent", (H, gates * H), rng)}
+    arrays["b_0"] = draw("bias", (1, (gates + 3 * peepholes) * H), rng)
+    if fc_bias:
+        arrays["fc.b_0"] = draw("bias", (gates * H,), rng)
+    return arrays
+
+
+def operator_answers(kind, arrays, rng, lengths=None, **attributes):
+    x = rng.standard_normal((T, N, I)).astype("float32")
+    states = [rng.uniform(-0.9, 0.9, (N, H)).astype("float32") for _ in range(2 if kind == "lstm" else 1)]
+    y, finals = operator(kind, arrays, x, states, [T] * N, **attributes)
+    found = {"x": x, "y": y}
+    found.update(("state%d" % k, state[None]) for k, state in enumerate(states))
+    found.update(("final%d" % k, state) for k, state in enumerate(finals))
+    if lengths is not None:
+        y, finals = operator(kind, arrays, x, states, lengths, **attributes)
+        found.update(lengths=np.array(lengths), y_masked=y)
+        found.update(("final%d_masked" % k, state) for k, state in enumerate(finals))
+    return found
+
+
+def parts(kind, arrays):
+    """An operator's arrays as the rows name them: the two matrices in a GRU's weight, and what is in a bias."""
+    found = {name: array for name, array in arrays.items() if name.startswith("fc")}
+    weight, bias, gates = arrays["w_0"], arrays["b_0"].reshape(-1), {"lstm": 4, "gru": 3}[kind] * H
+    if kind == "gru":
+        found["w_0[gates]"] = weight.reshape(-1)[: 2 * H * H].reshape(H, 2 * H)
+        found["w_0[candidate]"] = weight.reshape(-1)[2 * H * H :].reshape(H, H)
+    else:
+        found.update({"w_0": weight, "b_0[peepholes]": bias[gates:]})
+    return dict(found, **{"b_0[gates]": bias[:gates]})

@@ -10,10 +10,11 @@ import os
 import numpy as np
 import paddle
 from paddle import nn, static
-from paddle_operators import operator
+from paddle.pir_utils import OldIrGuard
+from paddle_operators import H, I, N, T, operator_answers, operator_arrays, parts
 from recording import Folder, draw, rng_for
 
-I, H, P, T, N = 5, 3, 2, 7, 3
+P = 2
 LENGTHS = ([7, 3, 1], [7, 0, 3])
 OWN = "PaddlePaddle 3.3.1 on a CPU: the layer itself runs a drawn input from drawn states, without lengths and with"
 OPERATOR = "PaddlePaddle 3.3.1 on a CPU: its operator %s of Paddle 1 after mul, on sequences that lie end to end"
@@ -146,29 +147,38 @@ def inference_files():
     paddle.jit.save(model, FOLDER.file("inference"), input_spec=[shape])
     FOLDER.expect("inference", expected)
     FOLDER.say(["inference.pdiparams", "inference.json"], "layers and a dense layer, by paddle.jit.save", OWN)
+    layers = {"gru": model.gru, "lstm": model.lstm, "relu": model.relu}
+    values = [[parameter.numpy() for parameter in layer.parameters()] for layer in layers.values()]
+    paddle.enable_static()
+    older_program(values)
+    paddle.disable_static()
+    FOLDER.expect("older", {key: array for key, array in expected.items() if not key.startswith("lstm_cell")})
+    what = "three of these layers with the same weights, by static.save_inference_model as Paddle 2 writes it"
+    FOLDER.say(["older.pdiparams", "older.pdmodel"], what, OWN)
 
 
-def operator_arrays(kind, rng, fc_bias, peepholes):
-    gates = 4 if kind == "lstm" else 3
-    arrays = {"fc.w_0": draw("kernel", (I, gates * H), rng), "w_0": draw("recurrent", (H, gates * H), rng)}
-    arrays["b_0"] = draw("bias", (1, (gates + 3 * peepholes) * H), rng)
-    if fc_bias:
-        arrays["fc.b_0"] = draw("bias", (gates * H,), rng)
-    return arrays
-
-
-def operator_answers(kind, arrays, rng, lengths=None, **attributes):
-    x = rng.standard_normal((T, N, I)).astype("float32")
-    states = [rng.uniform(-0.9, 0.9, (N, H)).astype("float32") for _ in range(2 if kind == "lstm" else 1)]
-    y, finals = operator(kind, arrays, x, states, [T] * N, **attributes)
-    found = {"x": x, "y": y}
-    found.update(("state%d" % k, state[None]) for k, state in enumerate(states))
-    found.update(("final%d" % k, state) for k, state in enumerate(finals))
-    if lengths is not None:
-        y, finals = operator(kind, arrays, x, states, lengths, **attributes)
-        found.update(lengths=np.array(lengths), y_masked=y)
-        found.update(("final%d_masked" % k, state) for k, state in enumerate(finals))
-    return found
+def older_program(values):
+    """The recurrent layers of Inferred in a program of Paddle 2, whose parameters get these values."""
+    with OldIrGuard(), paddle.utils.unique_name.guard():
+        main, start = static.Program(), static.Program()
+        with static.program_guard(main, start):
+            x = static.data("x", [None, T, I], "float32")
+            gru, relu = nn.GRU(I, H, num_layers=2, direction="bidirect"), nn.SimpleRNN(H, I, activation="relu")
+            lstm = nn.LSTM(2 * H, H, time_major=True)
+            y, _ = lstm(paddle.transpose(gru(x)[0], [1, 0, 2]))
+            y, _ = relu(paddle.transpose(y, [1, 0, 2]))
+        executor = static.Executor(paddle.CPUPlace())
+        executor.run(start)
+        for layer, arrays in zip((gru, lstm, relu), values):
+            for parameter, array in zip(layer.parameters(), arrays):
+                static.global_scope().find_var(parameter.name).get_tensor().set(array, paddle.CPUPlace())
+        static.save_inference_model(FOLDER.file("older"), [x], [y], executor, program=main)
+        with open(FOLDER.file("older.pdmodel"), "rb") as file:
+            program = static.Program.parse_from_string(file.read())
+        for one in program.global_block().ops:
+            one.desc.remove_attr("op_callstack")  # where this script lies
+        with open(FOLDER.file("older.pdmodel"), "wb") as file:
+            file.write(program.desc.serialize_to_string())
 
 
 FLUID = {
@@ -238,18 +248,6 @@ def rows_file():
         found.update(keyed(name + "||array", parts(kind, arrays)))
     np.savez_compressed(FOLDER.file("rows.npz"), **found)
     FOLDER.say(["rows.npz"], "arrays in the layout of every row, and what Paddle makes of them", OWN)
-
-
-def parts(kind, arrays):
-    """An operator's arrays as the rows name them: the two matrices in a GRU's weight, and what is in a bias."""
-    found = {name: array for name, array in arrays.items() if name.startswith("fc")}
-    weight, bias, gates = arrays["w_0"], arrays["b_0"].reshape(-1), {"lstm": 4, "gru": 3}[kind] * H
-    if kind == "gru":
-        found["w_0[gates]"] = weight.reshape(-1)[: 2 * H * H].reshape(H, 2 * H)
-        found["w_0[candidate]"] = weight.reshape(-1)[2 * H * H :].reshape(H, H)
-    else:
-        found.update({"w_0": weight, "b_0[peepholes]": bias[gates:]})
-    return dict(found, **{"b_0[gates]": bias[:gates]})
 
 
 def row_answers(layer, rng, case):
