@@ -68,7 +68,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
         both = plan.spec.num_directions == 2
         arrays |= {prefix + structural(key, both): array for key, array in own.items()}
         order = None if plan.row.batch_first is None else weights.origin.order(options.batch_first)
-        line = constructor(plan.row, plan.spec, order, stored)
+        line = _constructor(plan.row, plan.spec, order, stored)
         target = prefix.rstrip(".") or UNNAMED
         layers.append(WrittenLayer(name, target, plan, line, _to_read_back(plan.row, plan.spec, order)))
     path.write_bytes(params_bytes(arrays))
@@ -119,7 +119,7 @@ def _prefix(bundle: Bundle, name: str, taken: set[str]) -> str:
     return f"{safe}."
 
 
-def constructor(row: Convention, spec: RNNSpec, batch_first: bool | None, dtype: str) -> str:
+def _constructor(row: Convention, spec: RNNSpec, batch_first: bool | None, dtype: str) -> str:
     """The line that makes the layer."""
     words = [str(spec.input_size), str(spec.hidden_size)]
     if row in LAYERS:

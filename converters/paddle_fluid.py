@@ -101,7 +101,10 @@ class _Operator:
                 name=self._name,
                 padding=row.padding,
                 storage_dtype="float16" if stored == {"float16"} else "",
-                evidence=(f"its file is called {self.match[0]}, and {fc}.w_0 has the shape of its input product",),
+                evidence=(
+                    f"its file is called {self.match[0]}, and {fc}.w_0 has the shape of its input product",
+                    "its activations, which are in the program, are taken to be the defaults, sigmoid and tanh",
+                ),
                 assumptions=(*assumptions, *more),
             )
             return RNNWeights(spec, row.read(wide, spec), origin)
