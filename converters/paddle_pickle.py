@@ -44,7 +44,7 @@ def read_params(path: Path) -> dict[str, Array]:
     """
     where = str(path)
     with path.open("rb") as file:
-        value = unpickle(file, where, Meaning(_called, lambda identity: None))
+        value = _content(unpickle(file, where, Meaning(_called, lambda identity: None)))
         if file.read(1):
             raise FormatError(f"{where}: byte {file.tell() - 1}: more follows the pickle")
     if not isinstance(value, dict):
