@@ -31,7 +31,7 @@ from rnnbridge.converters.onednn_rows import (
 from rnnbridge.errors import ArgumentError, FormatError, LayoutError, SpecError
 from rnnbridge.files.narrow import widened
 from rnnbridge.layout import join, part
-from rnnbridge.spec import Direction, Merge, RNNSpec
+from rnnbridge.spec import MOST_LAYERS, Direction, Merge, RNNSpec
 from rnnbridge.weights import Assumption, Origin, RNNWeights, stack
 
 Array = NDArray[Any]
@@ -114,6 +114,8 @@ class Reader:
 
     def _spec(self, row: Convention, held: Mapping[str, Array], tag: str) -> tuple[RNNSpec, list[Assumption]]:
         layers, directions = held[f"weights_layer_{tag}"].shape[:2]
+        if layers > MOST_LAYERS:
+            raise LayoutError(f"{layers} layers; at most {MOST_LAYERS} are taken")
         if directions > 2:
             raise LayoutError(f"{directions} directions; there are one or two")
         if layers > 1 and directions > 1:

@@ -22,6 +22,7 @@ Array = NDArray[Any]
 _SLICES = "UnpackBigParamInfor@@"
 _SECOND_TABLE = "StructuredToParameterName@@"
 _DEPTH = 4  # {"model": state_dict} and the like
+_MOST_VISITS = 1 << 18  # dicts that hold each other could name exponentially many
 _FRAME = 9  # bytes of the opcode that says how long a frame is
 # What the first value is: a dict, plain or ordered.
 _FIRST = (b"}", b"ccollections\nOrderedDict", b"\x8c\x0bcollections")
@@ -50,11 +51,8 @@ def read_params(path: Path) -> dict[str, Array]:
     if not isinstance(value, dict):
         kind = value.what if isinstance(value, Inert) else type(value).__name__
         raise FormatError(f"{where} holds a {kind}; a dict of arrays is read")
-    limit, arrays = largest_content(path.stat().st_size), {}
-    for name, array in _flattened(value, where, "", _DEPTH):
-        limit -= array.nbytes
-        if limit < 0:
-            raise FormatError(f"{where}: its arrays are larger than such a file can hold; {name} is one too many")
+    arrays: dict[str, Array] = {}
+    for name, array in _Dicts(where, largest_content(path.stat().st_size)).arrays(value):
         if name in arrays:
             raise FormatError(f"{where}: two arrays are called {name}")
         arrays[name] = array
@@ -95,22 +93,52 @@ def _called(what: Global, arguments: tuple[Any, ...]) -> Any:
     return None
 
 
-def _flattened(value: Mapping[Any, Any], where: str, prefix: str, depth: int) -> Iterator[tuple[str, Array]]:
-    sliced = value.get(_SLICES, {})
-    parts: set[Any] = set()
-    for name, said in sliced.items() if isinstance(sliced, dict) else ():
-        names = said.get("slices") if isinstance(said, dict) else None
-        yield f"{prefix}{name}", _joined(value, names, said, f"{where}: {prefix}{name}")
-        parts.update(names or ())
-    for key, one in value.items():
-        name, inner = f"{prefix}{key}", _content(one)
-        if key in (_SLICES, _SECOND_TABLE) or key in parts:
-            continue
-        if isinstance(inner, dict):
-            if depth:
-                yield from _flattened(inner, where, f"{name}.", depth - 1)
-        elif isinstance(inner, Inert) and inner.what.name == "_reconstruct":
-            yield name, _array(inner, f"{where}: {name}")
+class _Dicts:
+    """The arrays in a dict and in the dicts in it. `largest` is how many bytes all of them may have."""
+
+    def __init__(self, where: str, largest: int) -> None:
+        self._where = where
+        self._bytes_left, self._visits_left = largest, _MOST_VISITS
+
+    def arrays(self, value: Mapping[Any, Any], prefix: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, Array]]:
+        """Name -> array, down to a depth."""
+        self._visits_left -= len(value)
+        if self._visits_left < 0:
+            raise FormatError(f"{self._where}: dicts within dicts without end")
+        parts: set[Any] = set()
+        sliced = value.get(_SLICES, {})
+        for name, said in sliced.items() if isinstance(sliced, dict) else ():
+            names = said.get("slices") if isinstance(said, dict) else None
+            yield f"{prefix}{name}", self._joined(value, names, said, f"{prefix}{name}")
+            parts.update(names or ())
+        for key, one in value.items():
+            name, inner = f"{prefix}{key}", _content(one)
+            if key in (_SLICES, _SECOND_TABLE) or key in parts:
+                continue
+            if isinstance(inner, dict):
+                if depth:
+                    yield from self.arrays(inner, f"{name}.", depth - 1)
+            elif isinstance(inner, Inert) and inner.what.name == "_reconstruct":
+                yield name, self._array(inner, name)
+
+    def _joined(self, value: Mapping[Any, Any], names: Any, said: Mapping[str, Any], name: str) -> Array:
+        """An array out of its slices."""
+        shape: Any = said.get("OriginShape") if isinstance(said, dict) else None
+        given = [value.get(one) for one in names if isinstance(one, str)] if isinstance(names, list) else []
+        held = [one for one in given if isinstance(one, Inert)]
+        if not held or len(held) < len(names) or not _is_shape(shape):
+            raise FormatError(f"{self._where}: {name}: is said to be in slices, and they are not there")
+        flat = np.concatenate([self._array(one, name).reshape(-1) for one in held])
+        if flat.size != math.prod(shape):
+            raise FormatError(f"{self._where}: {name}: its slices hold {flat.size} numbers and it is {list(shape)}")
+        return flat.reshape(shape)
+
+    def _array(self, one: Inert, name: str) -> Array:
+        array = _array(one, f"{self._where}: {name}")
+        self._bytes_left -= array.nbytes
+        if self._bytes_left < 0:
+            raise FormatError(f"{self._where}: its arrays are larger than such a file can hold; {name} is one too many")
+        return array
 
 
 def _content(one: Any) -> Any:
@@ -118,19 +146,6 @@ def _content(one: Any) -> Any:
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
         return one[1]
     return one.items if isinstance(one, Inert) and one.what.name == "OrderedDict" else one
-
-
-def _joined(value: Mapping[Any, Any], names: Any, said: Mapping[str, Any], where: str) -> Array:
-    """An array out of its slices."""
-    shape: Any = said.get("OriginShape") if isinstance(said, dict) else None
-    given = [value.get(name) for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    held = [one for one in given if isinstance(one, Inert)]
-    if not held or len(held) < len(names) or not _is_shape(shape):
-        raise FormatError(f"{where}: is said to be in slices, and they are not there")
-    flat = np.concatenate([_array(one, where).reshape(-1) for one in held])
-    if flat.size != math.prod(shape):
-        raise FormatError(f"{where}: its slices hold {flat.size} numbers and it is {list(shape)}")
-    return flat.reshape(shape)
 
 
 def _array(one: Inert, where: str) -> Array:

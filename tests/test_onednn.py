@@ -201,6 +201,13 @@ def test_two_directions_of_several_layers_are_stacks_of_their_own(tmp_path: Path
         rb.load(archive(tmp_path / "a.npz", **twice))
 
 
+def test_a_million_layers_are_refused(tmp_path: Path) -> None:
+    shapes = {"weights_layer_ldigo": (1 << 20, 1, 1, 1, 1), "weights_iter_ldigo": (1 << 20, 1, 1, 1, 1)}
+    ones = {name: np.ones(shape, np.float16) for name, shape in {**shapes, "bias_ldgo": (1 << 20, 1, 1, 1)}.items()}
+    with pytest.raises(rb.FormatError, match="1048576 layers"):
+        rb.load(archive(tmp_path / "a.npz", **ones))
+
+
 def test_what_onednn_cannot_hold_is_refused(tmp_path: Path) -> None:
     for weights, settings, reason in (
         (weights_of(spec_of("lstm", activations=("hard_sigmoid(0.2, 0.5)", "tanh", "tanh"))), {}, "hard_sigmoid"),

@@ -327,6 +327,16 @@ def test_arrays_that_share_their_bytes_do_not_fill_the_memory(tmp_path: Path) ->
     path = pickled(tmp_path / "a.pdparams", {f"{k}.cell.weight_ih": big for k in range(5000)})
     with pytest.raises(rb.FormatError, match="larger than such a file can hold"):
         rb.load(path, format="paddle")
+    said = {"UnpackBigParamInfor@@": {"a": {"OriginShape": [5000, 1 << 20], "slices": ["big"] * 5000}}}
+    with pytest.raises(rb.FormatError, match="larger than such a file can hold"):
+        rb.load(pickled(tmp_path / "b.pdparams", {"big": big, **said}), format="paddle")
+
+
+def test_dicts_that_hold_each_other_come_to_an_end(tmp_path: Path) -> None:
+    endless: dict[str, Any] = {"array": np.ones(3, np.float32)}
+    endless |= {f"{number}": endless for number in range(999)}
+    with pytest.raises(rb.FormatError, match="without end"):
+        rb.load(pickled(tmp_path / "a.pdparams", endless))
 
 
 @pytest.mark.parametrize(
