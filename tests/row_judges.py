@@ -174,6 +174,69 @@ def in_mxnet(task: Task) -> Answer:
     return Answer(held["y"], _numbered(held, "final"))
 
 
+def _paddle_most(row: Convention) -> dict[str, Any]:
+    if row.layer.startswith("dynamic"):
+        return {"peephole": True} if row.cell == "lstm" else {}
+    both = {} if row.layer.endswith("Cell") else {"direction": "bidirectional", "num_layers": 2}
+    return both | ({"proj_size": 2} if row.cell == "lstm" else {})
+
+
+def _of_paddle(task: Task) -> Arrays:
+    """What was recorded of a row's layer, without lengths or with the task's."""
+    case = "" if task.lengths is None else ",".join(map(str, task.lengths))
+    beginning = f"{task.row.layer}|{case}|"
+    return {key.removeprefix(beginning): array for key, array in _PADDLE.items() if key.startswith(beginning)}
+
+
+def recorded_by_paddle(task: Task) -> Task:
+    """The arrays, input and states that Paddle 3.3.1 ran, in place of the task's."""
+    held = _of_paddle(task)
+    arrays = {key.removeprefix("array|"): array for key, array in held.items() if key.startswith("array|")}
+    if task.lengths is None:
+        assert arrays.keys() == task.arrays.keys()
+    return replace(task, arrays=arrays, x=held["x"], states=_numbered(held, "state"))
+
+
+def in_paddle(task: Task) -> Answer:
+    """What Paddle 3.3.1 answered; tests/golden/write_paddle.py asked it."""
+    held = _of_paddle(task)
+    return Answer(held["y"], _numbered(held, "final"))
+
+
+def _onednn_most(row: Convention) -> dict[str, Any]:
+    more = {"proj_size": 2, "peephole": True} if row.layer.startswith("lstm ") else {}
+    return {"direction": "bidirectional", **more}
+
+
+def _of_onednn(task: Task) -> Arrays:
+    return {key.partition("|")[2]: array for key, array in _ONEDNN.items() if key.partition("|")[0] == task.row.layer}
+
+
+def recorded_by_onednn(task: Task) -> Task:
+    """The arrays, input and states that oneDNN 3.2 ran, in place of the task's: of their one layer.
+
+    An LBR-GRU's bias has a fourth row.
+    """
+    held = _of_onednn(task)
+    arrays = {key.removeprefix("array|"): array[0] for key, array in held.items() if key.startswith("array|")}
+    if task.row.layer.startswith("lbr_gru"):
+        bias = arrays.pop("bias_ldgo")
+        arrays |= {"bias_ldgo[:3]": bias[:, :3], "bias_ldgo[3]": bias[:, 3]}
+    assert arrays.keys() == task.arrays.keys()
+    return replace(task, arrays=arrays, x=held["x"], states=_along_l(_numbered(held, "state")))
+
+
+def in_onednn(task: Task) -> Answer:
+    """What oneDNN 3.2 answered; tests/golden/write_onednn.py asked it."""
+    held = _of_onednn(task)
+    return Answer(held["y"], _along_l(_numbered(held, "final")))
+
+
+def _along_l(states: list[Array]) -> list[Array]:
+    """[L, D, N, .] -> [L*D, N, .]"""
+    return [state.reshape(-1, *state.shape[2:]) for state in states]
+
+
 def _numbered(held: Arrays, word: str) -> list[Array]:
     return [held[key] for key in sorted(held) if key.startswith(word)]
 
@@ -251,10 +314,14 @@ def in_tensorflow(task: Task) -> Answer:
 _OPAQUE = ("CudnnLSTM", "CudnnGRU", "CudnnRNN")
 _TENSORFLOW: Arrays = dict(np.load(Path(__file__).parent / "golden" / "tensorflow-1.15.5" / "rows.npz"))
 _MXNET: Arrays = dict(np.load(Path(__file__).parent / "golden" / "mxnet-1.9.1" / "rows.npz"))
+_ONEDNN: Arrays = dict(np.load(Path(__file__).parent / "golden" / "onednn-3.2" / "rows.npz"))
+_PADDLE: Arrays = dict(np.load(Path(__file__).parent / "golden" / "paddle-3.3.1" / "rows.npz"))
 JUDGES: dict[str, RowJudge] = {
     "arraymancer": RowJudge(lambda row: {"num_layers": 3}, in_arraymancer, without_lengths),
     "cudnn": RowJudge(_pytorch_most, in_cudnn),
     "mxnet": RowJudge(_mxnet_most, in_mxnet, recorded_by_mxnet),
+    "onednn": RowJudge(_onednn_most, in_onednn, recorded_by_onednn),
+    "paddle": RowJudge(_paddle_most, in_paddle, recorded_by_paddle),
     "pytorch": RowJudge(_pytorch_most, in_pytorch),
     "onnx": RowJudge(
         lambda row: {"direction": "bidirectional", **({"peephole": True} if row.cell == "lstm" else {})}, in_onnxruntime

@@ -249,6 +249,7 @@ def test_a_target_without_the_cell_says_so() -> None:
         ({"slots": (Slot("w", "kernel", "(g o) i"),)}, "holds"),
         ({"slots": (Slot("w", "weight_ih", "(g o i"),)}, "cannot read"),
         ({"slots": (Slot("w", "weight_ih", "(g o) i"),)}, "no slot holds weight_hh, gates ifgo"),
+        ({"slots": (Slot("w", "weight_ih weight_hh", "i o"),)}, "no axis g and 4 gates"),
         ({"slots": (Slot("w", "weight_ih weight_hh", "i (g o)"), Slot("v", "weight_ih", "i (g o)"))}, "two slots hold"),
         ({"slots": (Slot("w", "weight_ih weight_hh", "i (g o)", gates="ifgx"),)}, "gates \\['x'\\]"),
         ({"reset": ("after",)}, "no other row does"),

@@ -133,7 +133,7 @@ def formats() -> Iterator[str]:
     yield "| format | files | read | written |"
     yield "|---|---|---|---|"
     for one in catalogue().formats.values():
-        endings = ", ".join(f"`{suffix}`" for suffix in one.suffixes) or "by `--to`"
+        endings = ", ".join(f"`{suffix}`" for suffix in one.suffixes) or ("by `--to`" if one.write else "any")
         yield f"| `{one.name}` | {endings} | {one.reads} | {one.writes if one.write else '-'} |"
 
 

@@ -1,0 +1,59 @@
+"""Damaged files of Paddle, of every kind: a FormatError that names the file, or other numbers, and no other error."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.fuzzing import cut, damaged, is_refused
+
+GOLDEN = Path(__file__).parent / "golden" / "paddle-3.3.1"
+# The file that is damaged and the one that is read, where it is another.
+FILES = {
+    "state_dict": ("model.pdparams", "model.pdparams", "paddle"),
+    "protocol 2": ("model.protocol2.pdparams", "model.protocol2.pdparams", "paddle"),
+    "nested": ("model.nested.pdparams", "model.nested.pdparams", "paddle"),
+    "tensors": ("inference.pdiparams", "inference.pdiparams", "paddle-inference"),
+    "program": ("inference.json", "inference.pdiparams", "paddle-inference"),
+    "older program": ("older.pdmodel", "older.pdiparams", "paddle-inference"),
+    "operator": ("fluid/gru_0.w_0", "fluid/gru_0.w_0", "paddle-fluid"),
+    "fc": ("fluid/fc_3.b_0", "fluid/gru_0.w_0", "paddle-fluid"),
+}
+FC = {"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4", "gru_unit_0.fc": "fc_5"}
+each_file = pytest.mark.parametrize("case", FILES)
+
+
+class Copy:
+    """A case's golden files in a folder of their own, one of which is damaged."""
+
+    def __init__(self, case: str, folder: Path) -> None:
+        broken, read, self.format = FILES[case]
+        self.settings = FC if self.format == "paddle-fluid" else None
+        shutil.copytree((GOLDEN / broken).parent, folder / "copy")
+        self.broken, self.path = (folder / "copy" / Path(name).name for name in (broken, read))
+        self.content = self.broken.read_bytes()
+
+    def is_refused(self, content: bytes) -> bool:
+        self.broken.write_bytes(content)
+        return is_refused(self.path, self.path.read_bytes(), self.format, self.settings)
+
+
+@each_file
+def test_a_whole_file_is_read(case: str, tmp_path: Path) -> None:
+    copy = Copy(case, tmp_path)
+    assert not copy.is_refused(copy.content)
+
+
+@each_file
+def test_a_truncated_file_is_refused(case: str, tmp_path: Path) -> None:
+    copy = Copy(case, tmp_path)
+    assert all(copy.is_refused(content) for content in cut(copy.content))
+
+
+@each_file
+def test_a_fuzzed_file_is_refused_or_other_numbers(case: str, tmp_path: Path) -> None:
+    copy = Copy(case, tmp_path)
+    refused = sum(copy.is_refused(content) for content in damaged(copy.content, 70))
+    assert refused > 20
