@@ -202,6 +202,14 @@ TWO = rb.GRU(E, H, reset="after", bidirectional=True, seed=1).to_weights()
 SUMMED = rb.layer(rb.RNNWeights(dataclasses.replace(TWO.spec, merge="sum"), TWO.arrays), batch_first=True)
 
 
+ONE = rb.LSTM(E, H, seed=1).to_weights()
+
+
+def reverse(**changes: Any) -> Any:
+    spec = dataclasses.replace(ONE.spec, direction="reverse", **changes)
+    return rb.layer(rb.RNNWeights(spec, ONE.arrays), batch_first=True)
+
+
 def over(recurrent: Any, last: LastStep) -> Sequential:
     return Sequential(Sequential(Linear(E, E), recurrent), last)
 
@@ -219,6 +227,16 @@ def test_the_last_step_of_two_directions_is_warned_of() -> None:
         warnings.simplefilter("error")
         over(net, LastStep(bidirectional=True))
         over(rb.LSTM(E, H, batch_first=True), LastStep())
+
+
+def test_the_last_step_of_a_reverse_direction_is_warned_of_unless_it_is_its_end() -> None:
+    with pytest.warns(UserWarning, match="has seen one step at the last; its answer is its final state"):
+        over(reverse(), LastStep())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = Sequential(reverse(output_order="processing"), LastStep())
+    y, state = model(FLOATS + 1, lengths=[T] * N)
+    assert np.array_equal(y, state[0][0][0])
 
 
 @pytest.mark.parametrize(
@@ -239,6 +257,7 @@ def test_the_last_step_of_two_directions_is_warned_of() -> None:
         (lambda: model_of().backward(None, DY[3]), "has no tape; it is what forward(..., training=True) returned"),
         (lambda: seeds(-1), "seed is -1"),
         (lambda: Sequential(LastStep(), rb.GRU(E, H, reset="after", batch_first=True))(FLOATS), "was given [3, 5]"),
+        (lambda: Sequential(reverse(output_order="processing"))(FLOATS, lengths=[1, 2, T]), "(go_backwards), shorter"),
         (lambda: Sequential(rb.LSTM(E, H, batch_first=True))(FLOATS[0]), "it takes [N, T, 5] here"),
         (lambda: over(rb.LSTM(E, H, batch_first=True), LastStep(bidirectional=True)), "takes two directions side by"),
         (lambda: over(SUMMED, LastStep(bidirectional=True)), "takes two directions side by side"),
