@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 import warnings
 from typing import Any
 
@@ -219,6 +220,20 @@ def gradients(model: Any, x: np.ndarray = X, want: Any = ALL) -> Gradients:
     return model.backward(tape, np.ones_like(y), want=want)
 
 
+def test_what_is_frozen_stays_frozen_in_copies() -> None:
+    model = model_of()
+    model.layers[0].freeze()
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for name, array in copied.weights.items():
+            assert array.flags.writeable == (not name.startswith("0.")), name
+
+
+def test_an_empty_batch_has_gradients_of_zeros() -> None:
+    grads = gradients(Sequential(Linear(E, E), Linear(E, C)), FLOATS[:0])
+    assert grads.x.shape == (0, T, E)
+    assert not any(array.any() for array in grads.weights.values())
+
+
 def test_the_last_step_of_two_directions_is_warned_of() -> None:
     net = rb.LSTM(E, H, bidirectional=True, batch_first=True)
     with pytest.warns(UserWarning, match=r"LastStep\(bidirectional=True\) takes each at its end"):
@@ -257,7 +272,7 @@ def test_the_last_step_of_a_reverse_direction_is_warned_of_unless_it_is_its_end(
         (lambda: model_of().backward(None, DY[3]), "has no tape; it is what forward(..., training=True) returned"),
         (lambda: seeds(-1), "seed is -1"),
         (lambda: Sequential(LastStep(), rb.GRU(E, H, reset="after", batch_first=True))(FLOATS), "was given [3, 5]"),
-        (lambda: Sequential(reverse(output_order="processing"))(FLOATS, lengths=[1, 2, T]), "(go_backwards), shorter"),
+        (lambda: Sequential(reverse(output_order="processing"))(FLOATS, lengths=[1, 2, T]), "(go_backwards), those"),
         (lambda: Sequential(rb.LSTM(E, H, batch_first=True))(FLOATS[0]), "it takes [N, T, 5] here"),
         (lambda: over(rb.LSTM(E, H, batch_first=True), LastStep(bidirectional=True)), "takes two directions side by"),
         (lambda: over(SUMMED, LastStep(bidirectional=True)), "takes two directions side by side"),

@@ -163,8 +163,8 @@ def _check_order(k: int, layer: Layer, x: Any, lengths: Any) -> None:
         return
     if np.any(np.asarray(lengths) != x.shape[1]):
         raise ArgumentError(
-            f"layer {k}, {layer!r}, gives its steps in the order it went through them (go_backwards), shorter sequences "
-            "at the end, where nothing above it looks for them: give it sequences of one length, without lengths"
+            f"layer {k}, {layer!r}, gives its steps in the order it went through them (go_backwards), those of shorter "
+            "sequences at the end, where nothing above looks for them: give it sequences of one length, without lengths"
         )
 
 
