@@ -64,6 +64,7 @@ def bad_inputs(cell: str) -> dict[str, tuple[Any, Any]]:
     }
     if cell == "lstm":
         cases["another size of c"] = (torch.zeros(T, N, I), (state, torch.zeros(1, N, H + 1)))
+        cases["three states"] = (torch.zeros(T, N, I), (state, state, state))
     return cases
 
 
@@ -131,6 +132,7 @@ def test_a_shape_alone_runs_on_the_meta_device() -> None:
         ([1.0, 2.0, 3.0], "lengths is torch.float32"),
         ([1, 2, 8], "lengths"),
         ([1, -2, 3], "lengths"),
+        ("all", "lengths is 'all'; it is one whole number per sequence"),
     ],
 )
 def test_lengths_that_do_not_fit(lengths: Any, match: str) -> None:

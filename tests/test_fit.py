@@ -321,6 +321,8 @@ X, Y, LENGTHS = lines(5)
         (lambda: Batches(X, Y[:3], batch_size=2), "x has 5 samples and y 3"),
         (lambda: Batches(X[:0], Y[:0], batch_size=2), "x has 0 samples"),
         (lambda: Batches(X, Y, LENGTHS[:2], batch_size=2), "one whole number per sequence, [5]"),
+        (lambda: Batches(X, Y, [1, 2, 3, 4, 8], batch_size=2), "lengths go from 1 to 8; they are 0 to T = 7"),
+        (lambda: Batches(X, Y, [1, 2, -3, 4, 5], batch_size=2), "lengths go from -3 to 5"),
         (lambda: Batches(X, list(Y), batch_size=2), "y is a list; it is a NumPy array"),
         (lambda: Batches(X, Y, batch_size=0), "batch_size is 0"),
         (lambda: Windows(X[0], batch_size=7, steps=2), "6 steps with a target are too few for 7 streams"),
@@ -343,6 +345,8 @@ X, Y, LENGTHS = lines(5)
             "layer 1 is bidirectional, and the data hand the state on",
         ),
         (lambda: train("regression", model=rb.LSTM(3, 2)), "give the layer batch_first=True"),
+        (lambda: train("regression", loss=lambda y, *_: LossValue(1.0, y.swapaxes(0, 1), 1)), "it has the form of y"),
+        (lambda: train("regression", loss=lambda y, *_: LossValue(1.0, y.astype("f"), 1)), "a dy that is float32"),
         (lambda: train("regression", loss=CrossEntropy()), "is float64 [7, 5, 2] for y [7, 5, 2]; it is whole"),
     ],
 )

@@ -63,6 +63,14 @@ def test_a_training_that_dies_goes_on_from_its_last_checkpoint(tmp_path: Path, m
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
 
 
+def test_numpys_numbers_as_settings_are_no_hindrance(tmp_path: Path) -> None:
+    path, settings = tmp_path / "run", {"momentum": 0.5, "weight_decay": np.float64(0.001)}
+    for epochs in (1, 2):
+        optimiser = SGD(np.float32(0.01), **settings)
+        _, history = train("regression", optimiser=optimiser, epochs=epochs, checkpoint=path, resume=True)
+    assert history["lr"] == [float(np.float32(0.01))] * 2
+
+
 def test_early_stopping_is_resumed_with_its_best_weights(tmp_path: Path) -> None:
     path, other = tmp_path / "one", tmp_path / "other"
     options: dict[str, Any] = {"schedule": None, "epochs": 12, "checkpoint": path}

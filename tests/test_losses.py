@@ -103,6 +103,8 @@ def test_large_scores_do_not_overflow(size: float) -> None:
         (lambda: CrossEntropy()(SCORES[:, 0], CLASSES[:, 0], LENGTHS), "[5] have no time axis"),
         (lambda: MSE()(SCORES, NUMBERS.astype("f")), "is float32 [5, 7, 11] for y [5, 7, 11]; it is float64"),
         (lambda: MSE()(SCORES, [1.0]), "is a list for"),
+        (lambda: CrossEntropy()(CLASSES, CLASSES[:, 0]), "a y that is int64 [5, 7]; it takes what a model gives"),
+        (lambda: CrossEntropy()([[0.5, 1.5]], CLASSES[0, :1]), "a y that is a list"),
         (lambda: BCEWithLogits()(SCORES, SHARES, LENGTHS + 1), "lengths go from 1 to 8; they are 0 to T = 7"),
     ],
 )

@@ -111,6 +111,27 @@ def test_a_rate_can_be_given_for_one_update() -> None:
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_settings_that_are_numpys_numbers_change_no_dtype_and_are_kept_as_pythons(number: Any) -> None:
+    some = number(0.25)
+    betas = (some, some)
+    for one in (
+        SGD(some, momentum=some, weight_decay=some),
+        Adam(some, betas=betas, eps=some, weight_decay=some, amsgrad=True),
+        RMSprop(some, alpha=some, eps=some, weight_decay=some, momentum=some, centered=True),
+    ):
+        weights = given(-1)
+        one.update(weights, given(0))
+        kept = {kept.dtype for slots in one.state.values() for slot, kept in slots.items() if slot != "step"}
+        assert kept == {weights["bias"].dtype}
+        assert type(one.lr) is float
+    plateau = Plateau(some, patience=0, lowest=number(0))
+    for loss in (1.0, 2.0):
+        plateau.observe(loss, 0.5)
+    assert plateau.state()["lr"] == 0.125
+    assert type(plateau.state()["lr"]) is float
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

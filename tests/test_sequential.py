@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 import warnings
 from typing import Any
 
@@ -202,6 +203,14 @@ TWO = rb.GRU(E, H, reset="after", bidirectional=True, seed=1).to_weights()
 SUMMED = rb.layer(rb.RNNWeights(dataclasses.replace(TWO.spec, merge="sum"), TWO.arrays), batch_first=True)
 
 
+ONE = rb.LSTM(E, H, seed=1).to_weights()
+
+
+def reverse(**changes: Any) -> Any:
+    spec = dataclasses.replace(ONE.spec, direction="reverse", **changes)
+    return rb.layer(rb.RNNWeights(spec, ONE.arrays), batch_first=True)
+
+
 def over(recurrent: Any, last: LastStep) -> Sequential:
     return Sequential(Sequential(Linear(E, E), recurrent), last)
 
@@ -209,6 +218,20 @@ def over(recurrent: Any, last: LastStep) -> Sequential:
 def gradients(model: Any, x: np.ndarray = X, want: Any = ALL) -> Gradients:
     y, _, tape = model.forward(x, training=True)
     return model.backward(tape, np.ones_like(y), want=want)
+
+
+def test_what_is_frozen_stays_frozen_in_copies() -> None:
+    model = model_of()
+    model.layers[0].freeze()
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for name, array in copied.weights.items():
+            assert array.flags.writeable == (not name.startswith("0.")), name
+
+
+def test_an_empty_batch_has_gradients_of_zeros() -> None:
+    grads = gradients(Sequential(Linear(E, E), Linear(E, C)), FLOATS[:0])
+    assert grads.x.shape == (0, T, E)
+    assert not any(array.any() for array in grads.weights.values())
 
 
 def test_the_last_step_of_two_directions_is_warned_of() -> None:
@@ -219,6 +242,16 @@ def test_the_last_step_of_two_directions_is_warned_of() -> None:
         warnings.simplefilter("error")
         over(net, LastStep(bidirectional=True))
         over(rb.LSTM(E, H, batch_first=True), LastStep())
+
+
+def test_the_last_step_of_a_reverse_direction_is_warned_of_unless_it_is_its_end() -> None:
+    with pytest.warns(UserWarning, match="has seen one step at the last; its answer is its final state"):
+        over(reverse(), LastStep())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = Sequential(reverse(output_order="processing"), LastStep())
+    y, state = model(FLOATS + 1, lengths=[T] * N)
+    assert np.array_equal(y, state[0][0][0])
 
 
 @pytest.mark.parametrize(
@@ -239,6 +272,7 @@ def test_the_last_step_of_two_directions_is_warned_of() -> None:
         (lambda: model_of().backward(None, DY[3]), "has no tape; it is what forward(..., training=True) returned"),
         (lambda: seeds(-1), "seed is -1"),
         (lambda: Sequential(LastStep(), rb.GRU(E, H, reset="after", batch_first=True))(FLOATS), "was given [3, 5]"),
+        (lambda: Sequential(reverse(output_order="processing"))(FLOATS, lengths=[1, 2, T]), "(go_backwards), those"),
         (lambda: Sequential(rb.LSTM(E, H, batch_first=True))(FLOATS[0]), "it takes [N, T, 5] here"),
         (lambda: over(rb.LSTM(E, H, batch_first=True), LastStep(bidirectional=True)), "takes two directions side by"),
         (lambda: over(SUMMED, LastStep(bidirectional=True)), "takes two directions side by side"),

@@ -72,7 +72,7 @@ class Batches:
         self.x, self.y = _array("x", x), _array("y", y)
         if not len(self.x) or len(self.x) != len(self.y):
             raise ArgumentError(f"x has {len(self.x)} samples and y {len(self.y)}; both have the same, at least one")
-        self.lengths = read_lengths(lengths, len(self.x))
+        self.lengths = _lengths(lengths, self.x)
         self.batch_size = whole("batch_size", batch_size, least=1)
         self.shuffle, self.seed = shuffle, whole("seed", seed, least=0, most=2**64 - 1)
 
@@ -131,6 +131,14 @@ class Windows:
         each = len(array) // self.batch_size
         streams: Array = array[: each * self.batch_size].reshape(self.batch_size, each, *array.shape[1:])
         return streams
+
+
+def _lengths(lengths: Any, x: Array) -> Array | None:
+    """Read; each is 0..T, where x has a T."""
+    read = read_lengths(lengths, len(x))
+    if read is not None and x.ndim > 1 and not 0 <= read.min() <= read.max() <= x.shape[1]:
+        raise ArgumentError(f"lengths go from {read.min()} to {read.max()}; they are 0 to T = {x.shape[1]}")
+    return read
 
 
 def _array(name: str, value: Any) -> Array:

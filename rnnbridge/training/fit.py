@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rnnbridge.engine.arguments import check_is, refuse, whole
 from rnnbridge.errors import ArgumentError, DivergedError, TargetExistsError
 from rnnbridge.files.atomic import check_writable
-from rnnbridge.training.arguments import real
+from rnnbridge.training.arguments import real, said
 from rnnbridge.training.checkpoint import load_checkpoint, save_checkpoint
 from rnnbridge.training.clipping import clip_by_norm, clip_by_value
 from rnnbridge.training.data import Batch, Data
@@ -145,6 +145,8 @@ def train_step(
     y, final, tape = model.forward(batch.x, state, batch.lengths, training=True)
     value = loss(y, batch.y, batch.lengths if model.keeps_time else None)
     refuse(check_is("what the loss gave", value, LossValue, required=True))
+    if isinstance(y, np.ndarray) and said(value.dy) != said(y):
+        raise ArgumentError(f"the loss gave a dy that is {said(value.dy)}; it has the form of y, {said(y)}")
     _check_finite("loss", value.mean)
     gradients = model.backward(tape, value.dy, want=("weights",)).weights
     if clip_norm is not None:

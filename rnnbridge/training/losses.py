@@ -55,7 +55,7 @@ class CrossEntropy:
 
     def __call__(self, y: Array, target: Array, lengths: Any = None) -> LossValue:
         """The mean over the targets that count. Raises ArgumentError for shapes, dtypes and classes that do not fit."""
-        _check_scores("CrossEntropy", y, target, y.shape[:-1], "iu")
+        _check_scores("CrossEntropy", y, target, "iu")
         counted = (target != self.ignore_index) & _valid(target.shape, lengths)
         scores, classes = y[counted], target[counted]
         if classes.size and not 0 <= classes.min() <= classes.max() < y.shape[-1]:
@@ -80,7 +80,7 @@ class MSE:
 
     def __call__(self, y: Array, target: Array, lengths: Any = None) -> LossValue:
         """The mean over the numbers that count. Raises ArgumentError for shapes and dtypes that do not fit."""
-        _check_scores("MSE", y, target, y.shape, "f")
+        _check_scores("MSE", y, target, "f")
         difference = y - target
         return _mean(np.square(difference), 2 * difference, lengths)
 
@@ -94,7 +94,7 @@ class BCEWithLogits:
 
     def __call__(self, y: Array, target: Array, lengths: Any = None) -> LossValue:
         """The mean over the numbers that count. Raises ArgumentError for shapes and dtypes that do not fit."""
-        _check_scores("BCEWithLogits", y, target, y.shape, "f")
+        _check_scores("BCEWithLogits", y, target, "f")
         small = np.exp(-np.abs(y))  # never overflows
         losses = np.maximum(y, 0) - y * target + np.log1p(small)
         sigmoid = np.where(y >= 0, 1, small) / (1 + small)
@@ -121,7 +121,11 @@ def _valid(shape: tuple[int, ...], lengths: Any) -> Array:
     return valid_of(lengths, *shape[:2])
 
 
-def _check_scores(what: str, y: Array, target: Any, shape: tuple[int, ...], kinds: str) -> None:
+def _check_scores(what: str, y: Any, target: Any, kinds: str) -> None:
+    """Targets are "f", numbers in the form of y, or "iu", whole numbers without its last axis."""
+    if not isinstance(y, np.ndarray) or y.dtype.kind != "f" or not y.ndim:
+        raise ArgumentError(f"{what} was given a y that is {said(y)}; it takes what a model gives, float32 or float64")
+    shape = y.shape[:-1] if kinds == "iu" else y.shape
     fits = isinstance(target, np.ndarray) and target.shape == shape and target.dtype.kind in kinds
     if not fits or (kinds == "f" and target.dtype != y.dtype):
         wanted = "whole numbers" if kinds == "iu" else str(y.dtype)

@@ -44,6 +44,17 @@ class Module(ABC):
         for array in self._arrays.values():
             array.flags.writeable = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With the names of what is frozen: NumPy's copies and unpickled arrays can be written to."""
+        frozen = [name for name, array in self._arrays.items() if not array.flags.writeable]
+        return {**vars(self), "_frozen": frozen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        frozen = state["_frozen"]
+        vars(self).update((name, value) for name, value in state.items() if name != "_frozen")
+        for name in frozen:
+            self._arrays[name].flags.writeable = False
+
     def __call__(self, x: Any, state: Any = None, lengths: Any = None) -> tuple[Any, Any]:
         """Run: `forward` without the tape."""
         y, final, _ = self.forward(x, state, lengths)

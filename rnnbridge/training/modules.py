@@ -110,7 +110,7 @@ class Linear(Module):
         rows = float_rows("Linear.backward", dy, len(weight), weight.dtype)
         want_x, _, names = read_want(want, self._arrays)
         made = {"weight": lambda: rows.T @ tape, "bias": lambda: rows.sum(axis=0)}
-        dx = (rows @ weight).reshape(*dy.shape[:-1], -1) if want_x else None
+        dx = (rows @ weight).reshape(*dy.shape[:-1], weight.shape[1]) if want_x else None
         return Gradients(x=dx, weights={name: made[name]() for name in names})
 
     def __repr__(self) -> str:

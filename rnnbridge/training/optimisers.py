@@ -35,7 +35,12 @@ class Optimiser(ABC):
     state: dict[str, Slots] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        real("lr", self.lr)
+        self._read("lr")
+
+    def _read(self, *names: str) -> None:
+        """Make settings plain floats: a NumPy number would decide the dtype of what is kept, and is no JSON."""
+        for name in names:
+            setattr(self, name, real(name, getattr(self, name)))
 
     def update(self, weights: Mapping[str, Array], gradients: Mapping[str, Array], lr: float | None = None) -> None:
         """Write new weights over the old ones.
@@ -56,7 +61,7 @@ class Optimiser(ABC):
                         f"the optimiser's {slot} of {name} is {list(kept.shape)}, the gradient {list(gradient.shape)}: "
                         "it trained another model; make a new one"
                     )
-        rate = self.lr if lr is None else real("lr", lr)
+        rate = real("lr", self.lr if lr is None else lr)
         for name, gradient in gradients.items():
             slots = self.state.setdefault(name, {"step": np.zeros((), np.int64)})
             slots["step"] += 1
@@ -87,8 +92,7 @@ class SGD(Optimiser):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("momentum", "dampening", "weight_decay"):
-            real(name, getattr(self, name))
+        self._read("momentum", "dampening", "weight_decay")
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ArgumentError("nesterov needs a momentum above 0 and a dampening of 0")
 
@@ -126,10 +130,9 @@ class Adam(Optimiser):
         super().__post_init__()
         if not isinstance(self.betas, tuple) or len(self.betas) != 2:
             raise ArgumentError(f"betas is {self.betas!r}; it is a pair such as (0.9, 0.999)")
-        for beta in self.betas:
-            real("each of betas", beta, below=1.0)
-        real("eps", self.eps)
-        real("weight_decay", self.weight_decay)
+        first, second = (real("each of betas", beta, below=1.0) for beta in self.betas)
+        self.betas = (first, second)
+        self._read("eps", "weight_decay")
 
     def _move(self, weight: Array, gradient: Array, slots: Slots, lr: float) -> None:
         self._follow(weight, _decayed(weight, gradient, self.weight_decay), slots, lr)
@@ -186,9 +189,8 @@ class RMSprop(Optimiser):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real("alpha", self.alpha, below=1.0)
-        for name in ("eps", "weight_decay", "momentum"):
-            real(name, getattr(self, name))
+        self.alpha = real("alpha", self.alpha, below=1.0)
+        self._read("eps", "weight_decay", "momentum")
 
     def _move(self, weight: Array, gradient: Array, slots: Slots, lr: float) -> None:
         gradient = _decayed(weight, gradient, self.weight_decay)

@@ -52,8 +52,8 @@ class Run:
     def lr(self) -> float:
         """The learning rate of the next update."""
         if self.schedule is None:
-            return self.optimiser.lr
-        return self.schedule.rate(self.optimiser.lr, self.step if self.schedule.per == "step" else self.epoch)
+            return float(self.optimiser.lr)
+        return float(self.schedule.rate(self.optimiser.lr, self.step if self.schedule.per == "step" else self.epoch))
 
     def note(self, value: LossValue, state: Any) -> None:
         """Count an update."""

@@ -147,11 +147,10 @@ class Plateau(Schedule):
         super().__post_init__()
         if self.per != "epoch":
             raise ArgumentError("Plateau looks at an epoch's loss: leave per out")
-        real("factor", self.factor, below=1.0)
+        self.factor = real("factor", self.factor, below=1.0)
         for name in ("patience", "cooldown"):
             whole(name, getattr(self, name), least=0)
-        for name in ("threshold", "lowest"):
-            real(name, getattr(self, name))
+        self.threshold, self.lowest = real("threshold", self.threshold), real("lowest", self.lowest)
         self.restore({})
 
     def rate(self, lr: float, t: int) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import ArgumentError
@@ -29,7 +30,7 @@ class Sequential(Module):
         layers: of rb.LSTM, rb.GRU, rb.RNN and rb.layer (batch_first), Embedding, Linear, LastStep, another Sequential,
             or a `Module` of your own.
 
-    `LastStep()` on two directions warns: the second one has seen one step there.
+    `LastStep()` on two directions, or on a reverse one, warns: that has seen one step there.
 
     The weights are the layers' own arrays under "0.weight", "1.weight_ih_l0" ...; those of a layer that is frozen
     (`model.layers[0].freeze()`) have no gradients. The state is one entry for each layer, None where it has none.
@@ -70,6 +71,7 @@ class Sequential(Module):
         for k, (layer, initial) in enumerate(zip(self.layers, state or (None,) * len(self.layers), strict=True)):
             if isinstance(layer, Layer):
                 _check_time(k, layer, x)
+                _check_order(k, layer, x, lengths)
             x, final, tape = layer.forward(x, initial, lengths, training=training)
             states.append(final)
             tapes.append(tape)
@@ -133,6 +135,12 @@ def _check_last_step(below: Any, above: Any) -> None:
     directions, beside = below.spec.num_directions, below.spec.merge in ("concat", "none")
     if above.bidirectional and not (directions == 2 and beside):
         raise ArgumentError(f"{above!r} takes two directions side by side, which {below!r} does not give: LastStep()")
+    if below.spec.direction == "reverse" and below.spec.output_order == "input":
+        warnings.warn(
+            f"{above!r} on {below!r}: it runs from the last step to the first, and has seen one step at the last; its "
+            "answer is its final state",
+            stacklevel=3,
+        )
     if directions == 2 and not above.bidirectional:
         warnings.warn(
             f"{above!r} on {below!r}: the second direction ends at the first step, and has seen one step at the last; "
@@ -146,6 +154,17 @@ def _check_time(k: int, layer: Layer, x: Any) -> None:
     if getattr(x, "ndim", None) == 2:
         raise ArgumentError(
             f"layer {k}, {layer!r}, was given {list(x.shape)}; it takes [N, T, {layer.spec.input_size}] here"
+        )
+
+
+def _check_order(k: int, layer: Layer, x: Any, lengths: Any) -> None:
+    """Whatever comes after a layer takes the valid steps to be the first ones; flipped, they are the last."""
+    if layer.spec.output_order != "processing" or lengths is None or getattr(x, "ndim", None) != 3:
+        return
+    if np.any(np.asarray(lengths) != x.shape[1]):
+        raise ArgumentError(
+            f"layer {k}, {layer!r}, gives its steps in the order it went through them (go_backwards), those of shorter "
+            "sequences at the end, where nothing above looks for them: give it sequences of one length, without lengths"
         )
 
 

@@ -40,7 +40,10 @@ class OnEngine:
     def _states(self, hx: Any) -> tuple[Any, ...]:
         if hx is None:
             return ()
-        return tuple(hx) if self._has_cell_state else (hx,)
+        states = tuple(hx) if self._has_cell_state else (hx,)
+        if len(states) != 1 + self._has_cell_state:
+            raise RuntimeError("lstm expects two hidden states")
+        return states
 
     def _hx(self, states: tuple[Any, ...]) -> Any:
         return states if self._has_cell_state else states[0]
@@ -203,7 +206,10 @@ def _read_lengths(lengths: Any, N: Any) -> Any:
     """int64 [N] on the CPU; the engine checks their range."""
     if lengths is None:
         return None
-    given = torch.as_tensor(lengths)
+    try:
+        given = torch.as_tensor(lengths)
+    except (RuntimeError, TypeError, ValueError):
+        raise ArgumentError(f"lengths is {lengths!r}; it is one whole number per sequence, [{N}], each 0..T") from None
     if given.dim() != 1 or given.shape[0] != N or given.is_floating_point() or given.dtype == torch.bool:
         raise ArgumentError(
             f"lengths is {given.dtype} {list(given.shape)}; it is one whole number per sequence, [{N}], each 0..T"
