@@ -163,6 +163,29 @@ def test_a_weight_changed_before_backward_is_seen(cell: str) -> None:
         loss.backward()
 
 
+@pytest.mark.parametrize("how", ["written", "replaced", "rows exchanged"])
+@pytest.mark.parametrize("cell", IN_PYTORCH)
+def test_a_weight_changed_where_pytorch_does_not_see_it_is_seen(cell: str, how: str) -> None:
+    module = ours(problem_of(cell))
+    loss = module(torch.ones(T, N, I))[0].sum()
+    loss.backward(retain_graph=True)
+    weight = module.weight_hh_l0
+    if how == "written":
+        weight.data.mul_(2)
+    else:
+        weight.data = weight.data * 2 if how == "replaced" else weight.data.flip(0)
+    with pytest.raises(RuntimeError, match="changed since forward: .* run the forward again"):
+        loss.backward()
+
+
+def test_the_same_weights_packed_anew_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = ours(problem_of("gru_after")), torch.ones(T, N, I)
+    loss = module(x)[0].sum()
+    monkeypatch.setattr("rnnbridge.adapters.pytorch.packing._packings", {})
+    module.weight_hh_l0.data = module.weight_hh_l0.data.clone()
+    loss.backward()
+
+
 def test_second_derivatives_are_refused() -> None:
     x = torch.ones(T, N, I, requires_grad=True)
     (dx,) = torch.autograd.grad(ours(problem_of("lstm"))(x)[0].sum(), x, create_graph=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
-from rnnbridge.errors import RNNBridgeError
+from rnnbridge.errors import ArgumentError, RNNBridgeError
 
 UNDO = "Go back to PyTorch's own module first: record.undo() after accelerate(), or nn.{name} in place of ours."
 
@@ -68,6 +69,15 @@ def refuse_transforms(module: Any, tensors: Iterable[Any]) -> None:
     # without a rule for tangents there would be zeros in silence
     if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(one).tangent is not None for one in tensors):
         raise unsupported(module, "PyTorch's own module has forward-mode derivatives (jvp)")
+
+
+@contextmanager
+def changes_said() -> Iterator[None]:
+    """What the engine's backward refuses is what somebody changed since forward: said with PyTorch's kind of error."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise RuntimeError(f"a tensor needed for the gradients has been changed since forward: {error}") from error
 
 
 def check_tensors(module: Any, input: Any, states: tuple[Any, ...], weights: list[Any]) -> None:

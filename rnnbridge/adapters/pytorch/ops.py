@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rnnbridge.adapters.pytorch.errors import UNDO, UnsupportedError
+from rnnbridge.adapters.pytorch.errors import UNDO, UnsupportedError, changes_said
 from rnnbridge.adapters.pytorch.packing import packed_weights
 from rnnbridge.adapters.pytorch.problem import Form, plan_of, sizes_of, threads
 from rnnbridge.engine import Dropout, aligned_empty, borrowed, lent
@@ -58,6 +58,7 @@ def _run(
     plan, sizes = plan_of(x, weights, of, record), sizes_of(x, weights, of)
     y, hn, cn = (x.new_empty(shape) for shape in (sizes.y, sizes.state, sizes.c))
     tape = np.asarray(_Lent(plan.tape_nbytes)) if record else None
+    packed, generation = packed_weights(plan, weights)
     with borrowed(plan.workspace_nbytes) as (workspace,):
         plan.forward(
             _steps(x, of),
@@ -67,9 +68,10 @@ def _run(
             hn=hn.numpy(),
             cn=cn.numpy() if of.cell == "lstm" else None,
             lengths=_array(lengths),
-            packed=packed_weights(plan, weights),
+            packed=packed,
             workspace=workspace,
             tape=tape,
+            generation=generation,
             dropout=_dropout(dropout, seed),
             threads=threads(),
         )
@@ -88,7 +90,8 @@ def _run_backward(
     targets = {f"d{name}": by_name.pop(name) for name in ("x", "h0", "c0") if name in by_name}
     if of.batch_first and "dx" in targets:
         targets["dx"] = targets["dx"].swapaxes(0, 1)
-    with borrowed(plan.workspace_nbytes) as (workspace,):
+    packed, generation = packed_weights(plan, weights)
+    with borrowed(plan.workspace_nbytes) as (workspace,), changes_said():
         plan.backward(
             _steps(x, of),
             y=_steps(y, of),
@@ -98,9 +101,10 @@ def _run_backward(
             dhn=_array(dhn),
             dcn=_array(dcn) if of.cell == "lstm" else None,
             dweights=by_name,
-            packed=packed_weights(plan, weights),
+            packed=packed,
             workspace=workspace,
             tape=_aligned(tape),
+            generation=generation,
             threads=threads(),
             **targets,
         )

@@ -21,6 +21,7 @@ class _Packing:
     Args:
         bits: the tensors' own memory.
         packed: what it held.
+        generation: a number for those numbers, by which a tape's backward knows them again.
     """
 
     spec: RNNSpec
@@ -29,6 +30,7 @@ class _Packing:
     packed: list[Any]
     training: bool
     block: Block
+    generation: int
 
     def fits(self, plan: Plan, signs: list[tuple[int, int]]) -> bool:
         same = self.signs == signs and self.training >= plan.training and self.spec == plan.spec
@@ -39,8 +41,8 @@ class _Packing:
 _packings: Any = WeakTensorKeyDictionary()
 
 
-def packed_weights(plan: Plan, weights: list[Any]) -> Block:
-    """The packed weights for a call of the plan.
+def packed_weights(plan: Plan, weights: list[Any]) -> tuple[Block, int]:
+    """The packed weights for a call of the plan, and their generation: another one for other numbers.
 
     Args:
         weights: tensors in the order of `RNNSpec.weight_shapes`.
@@ -48,15 +50,25 @@ def packed_weights(plan: Plan, weights: list[Any]) -> Block:
     signs = _signs(weights)
     known = _packings.get(weights[0])
     if known is not None and signs is not None and known.fits(plan, signs):
-        block: Block = known.block
-        return block
+        return known.block, known.generation
     arrays = [weight.detach().contiguous().numpy() for weight in weights]
     block = plan.pack(dict(zip(plan.spec.weight_shapes(), arrays, strict=True)))
+    bits = [array.view(np.uint32) for array in arrays]
+    generation = _generation(bits)
     if signs is not None:
-        bits = [array.view(np.uint32) for array in arrays]
         copies = [array.copy() for array in bits]
-        _packings[weights[0]] = _Packing(plan.spec, signs, bits, copies, plan.training, block)
-    return block
+        _packings[weights[0]] = _Packing(plan.spec, signs, bits, copies, plan.training, block, generation)
+    return block, generation
+
+
+def _generation(bits: list[Any]) -> int:
+    """From the numbers alone, as the same weights may be packed anew: sums of rows, each row and array times another
+    odd number."""
+    total = 0
+    for index, rows in enumerate(bits):
+        sums = rows.sum(axis=-1, dtype=np.uint64)
+        total = total * 0x9E3779B97F4A7C15 + int((sums * np.arange(1, 2 * sums.size, 2, dtype=np.uint64)).sum()) + index
+    return total % 2**64
 
 
 def _signs(weights: list[Any]) -> list[tuple[int, int]] | None:
