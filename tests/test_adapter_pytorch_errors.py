@@ -174,7 +174,7 @@ def test_a_weight_changed_where_pytorch_does_not_see_it_is_seen(cell: str, how: 
         weight.data.mul_(2)
     else:
         weight.data = weight.data * 2 if how == "replaced" else weight.data.flip(0)
-    with pytest.raises(RuntimeError, match="changed since forward: .* run the forward again"):
+    with pytest.raises(RuntimeError, match=r"changed since forward: .* run the forward again"):
         loss.backward()
 
 

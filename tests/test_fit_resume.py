@@ -127,6 +127,7 @@ def damaged(path: Path, **facts: Any) -> None:
         ({"optimiser": SGD(0.1)}, "its optimiser is Adam, not SGD"),
         ({"schedule": Plateau()}, "its schedule is none, not Plateau"),
         ({"data": Batches(*lines(3)[:2], batch_size=2)}, "its epochs have 5 batches, not 2"),
+        ({"data": Batches(*lines(3)[:2], batch_size=2, seed=7)}, "the order of its data is of seed 6, not 7"),
         ({"model": rb.LSTM(3, 5, 2, dtype="float64", batch_first=True)}, "float64 [8, 3], not float64 [20, 3]"),
         ({"model": rb.LSTM(3, 2, dtype="float64", batch_first=True)}, "model/0.weight_ih_l1 is not in the model"),
         ({"model": rb.LSTM(3, 2, 2, batch_first=True)}, "float64 [8, 3], not float32 [8, 3]"),

@@ -45,6 +45,8 @@ def check_is(name: str, value: Any, kind: type[Any], required: bool = False) -> 
     """An instance. None passes unless it is required."""
     if isinstance(value, kind) or (value is None and not required):
         return None
+    if isinstance(value, type):
+        return f"{name} is the class {value.__name__} itself; it is an object: {value.__name__}(...)"
     return f"{name} is a {type(value).__name__}; it is a {kind.__name__}"
 
 

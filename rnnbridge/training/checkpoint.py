@@ -63,6 +63,7 @@ def _facts(run: Run, tensors: dict[str, Array]) -> dict[str, Any]:
         "version": _VERSION,
         "kinds": _kinds(run),
         "batches": run.batches,
+        "seed": run.seed,
         "epoch": run.epoch,
         "batch": run.batch,
         "total": run.total,
@@ -135,6 +136,8 @@ def _check(path: Path, facts: dict[str, Any], tensors: dict[str, Array], run: Ru
     ]
     if facts["batches"] != run.batches:
         problems.append(f"its epochs have {facts['batches']} batches, not {run.batches}")
+    if facts["seed"] != run.seed:
+        problems.append(f"the order of its data is of seed {facts['seed']}, not {run.seed}")
     if facts["dropout"].keys() != {at for at, _ in recurrent_layers(run.model)}:
         problems.append(f"its recurrent layers are at {', '.join(facts['dropout'])}")
     theirs = {name: _kind(array) for name, array in tensors.items() if name.startswith("model/")}

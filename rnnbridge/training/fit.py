@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -77,7 +77,7 @@ def fit(
 
     Raises:
         ArgumentError: saying what does not fit.
-        DivergedError: the loss or the norm to be clipped is no longer a number; the update was not made.
+        DivergedError: the loss, a gradient or the norm to be clipped is no longer a number; the update was not made.
         TargetExistsError: the checkpoint is there, and `resume` is false.
         FormatError, FileAccessError: the checkpoint cannot be resumed from, or not be written.
     """
@@ -89,7 +89,7 @@ def fit(
         raise ArgumentError("the model has nothing to learn: it has no weights, or all of them are frozen")
     end = whole("epochs", epochs, least=0) * len(data)
     end = end if max_steps is None else min(end, whole("max_steps", max_steps, least=0))
-    run = Run(model, optimiser, schedule, early_stopping, len(data))
+    run = Run(model, optimiser, schedule, early_stopping, len(data), getattr(data, "seed", None))
     path = None if checkpoint is None else Path(checkpoint)
     _begin(run, path, resume)
     step = partial(train_step, loss=loss, optimiser=optimiser, clip_norm=clip_norm, clip_value=clip_value)
@@ -139,18 +139,20 @@ def train_step(
         The loss before the update, and the model's final state.
 
     Raises:
-        DivergedError: the loss, or the norm to be clipped, is no number; nothing was updated.
+        DivergedError: the loss or a gradient is no number, or the norm to be clipped; nothing was updated.
     """
     model = _as_model(model)
+    refuse(check_is("batch", batch, Batch, required=True))
     y, final, tape = model.forward(batch.x, state, batch.lengths, training=True)
     value = loss(y, batch.y, batch.lengths if model.keeps_time else None)
     refuse(check_is("what the loss gave", value, LossValue, required=True))
     if isinstance(y, np.ndarray) and said(value.dy) != said(y):
         raise ArgumentError(f"the loss gave a dy that is {said(value.dy)}; it has the form of y, {said(y)}")
-    _check_finite("loss", value.mean)
+    _check_finite("loss", [value.mean])
     gradients = model.backward(tape, value.dy, want=("weights",)).weights
+    _check_finite("gradients", gradients.values())
     if clip_norm is not None:
-        _check_finite("norm of the gradients", clip_by_norm(gradients, clip_norm))
+        _check_finite("norm of the gradients", [clip_by_norm(gradients, clip_norm)])
     if clip_value is not None:
         clip_by_value(gradients, clip_value)
     optimiser.update(model.weights, gradients, lr)
@@ -201,11 +203,11 @@ def _unit(data: Data) -> str:
     return "tokens" if first is not None and first.x.dtype.kind in "iu" else "steps"
 
 
-def _check_finite(what: str, value: float) -> None:
-    if not math.isfinite(value):
+def _check_finite(what: str, values: Iterable[Any]) -> None:
+    if not all(np.isfinite(value).all() for value in values):
         raise DivergedError(
-            f"the {what} is {value}: a lower learning rate, or clip_norm=1.0, keeps it from growing; or the data hold "
-            "numbers that are not finite"
+            f"the {what} became infinite or no number: a lower learning rate, or clip_norm=1.0, keeps it from growing; or "
+            "the data hold numbers that are not finite"
         )
 
 

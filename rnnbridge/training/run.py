@@ -20,6 +20,7 @@ class Run:
     Args:
         model, optimiser, schedule, stopping, history: what is trained, how, and what was seen.
         batches: of an epoch.
+        seed: of the data's orders; None where they have none.
         epoch: whole epochs done.
         batch: batches done of the next one.
         total, count: sum of the losses of those, and how many numbers it is of.
@@ -31,6 +32,7 @@ class Run:
     schedule: Schedule | None
     stopping: EarlyStopping | None
     batches: int
+    seed: int | None = None
     history: History = field(default_factory=History)
     epoch: int = 0
     batch: int = 0

@@ -150,7 +150,7 @@ class Plateau(Schedule):
         self.factor = real("factor", self.factor, below=1.0)
         for name in ("patience", "cooldown"):
             whole(name, getattr(self, name), least=0)
-        self.threshold, self.lowest = real("threshold", self.threshold), real("lowest", self.lowest)
+        self.threshold, self.lowest = real("threshold", self.threshold, below=1), real("lowest", self.lowest)
         self.restore({})
 
     def rate(self, lr: float, t: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Sequential(Module):
         self.layers = layers
         for below, above in pairwise(_leaves(self)):
             _check_last_step(below, above)
-        if len({id(array) for array in self.weights.values()}) < len(self.weights):
+        if any(np.shares_memory(one, other) for one, other in combinations(self.weights.values(), 2)):
             raise ArgumentError("a layer is there twice, or two share weights: each has gradients of its own here")
         self.keeps_time = all(getattr(layer, "keeps_time", True) for layer in layers)
 
