@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 from rnnbridge.engine.arguments import check_is, refuse, whole
 from rnnbridge.errors import ArgumentError, DivergedError, TargetExistsError
 from rnnbridge.files.atomic import check_writable
-from rnnbridge.training.arguments import real, said
+from rnnbridge.training.arguments import said
 from rnnbridge.training.checkpoint import load_checkpoint, save_checkpoint
 from rnnbridge.training.clipping import clip_by_norm, clip_by_value
 from rnnbridge.training.data import Batch, Data
+from rnnbridge.training.given import check_direction, check_options, check_parts
 from rnnbridge.training.history import History
 from rnnbridge.training.losses import Loss, LossValue
 from rnnbridge.training.optimisers import Optimiser
 from rnnbridge.training.progress import Show, progress_bar
 from rnnbridge.training.run import Run
 from rnnbridge.training.schedules import Schedule
-from rnnbridge.training.sequential import Sequential, recurrent_layers, trainable
+from rnnbridge.training.sequential import Sequential, trainable
 from rnnbridge.training.stopping import EarlyStopping
 
 Array = NDArray[Any]
@@ -82,9 +83,9 @@ def fit(
         FormatError, FileAccessError: the checkpoint cannot be resumed from, or not be written.
     """
     model = _as_model(model)
-    _check_parts(data, validation, loss, optimiser, schedule, early_stopping)
-    _check_options(validation, early_stopping, clip_norm, clip_value, checkpoint, checkpoint_every)
-    _check_direction(model, data, validation)
+    check_parts(data, validation, loss, optimiser, schedule, early_stopping)
+    check_options(validation, early_stopping, clip_norm, clip_value, checkpoint, checkpoint_every)
+    check_direction(model, data, validation)
     if not trainable(model):
         raise ArgumentError("the model has nothing to learn: it has no weights, or all of them are frozen")
     end = whole("epochs", epochs, least=0) * len(data)
@@ -206,51 +207,6 @@ def _unit(data: Data) -> str:
 def _check_finite(what: str, values: Iterable[Any]) -> None:
     if not all(np.isfinite(value).all() for value in values):
         raise DivergedError(
-            f"the {what} became infinite or no number: a lower learning rate, or clip_norm=1.0, keeps it from growing; or "
-            "the data hold numbers that are not finite"
+            f"the {what} became infinite or no number: a lower learning rate, or clip_norm=1.0, keeps it from growing; "
+            "or the data hold numbers that are not finite"
         )
-
-
-def _check_direction(model: Sequential, *data: Data | None) -> None:
-    """A state can be handed on forward in time only."""
-    if any(one is not None and one.carries_state for one in data):
-        for place, layer in recurrent_layers(model):
-            if layer.spec.direction != "forward":
-                raise ArgumentError(
-                    f"layer {place} is {layer.spec.direction}, and the data hand the state on from batch to batch: its "
-                    "first output needs the last input. Train it on Batches of whole sequences"
-                )
-
-
-def _check_parts(data: Any, validation: Any, loss: Any, optimiser: Any, schedule: Any, stopping: Any) -> None:
-    for name, one in (("data", data), ("validation", validation)):
-        if not (one is None and name == "validation") and not hasattr(one, "carries_state"):
-            raise ArgumentError(f"{name} is a {type(one).__name__}; it is Batches(x, y, ...) or Windows(stream, ...)")
-    if isinstance(loss, type) or not callable(loss):
-        raise ArgumentError(f"loss is {loss!r}; it is CrossEntropy(), MSE(), BCEWithLogits() or a function")
-    refuse(
-        check_is("optimiser", optimiser, Optimiser, required=True),
-        check_is("schedule", schedule, Schedule),
-        check_is("early_stopping", stopping, EarlyStopping),
-    )
-
-
-def _check_options(
-    validation: Data | None,
-    early_stopping: EarlyStopping | None,
-    clip_norm: float | None,
-    clip_value: float | None,
-    checkpoint: Any,
-    checkpoint_every: int | None,
-) -> None:
-    if early_stopping is not None and validation is None:
-        raise ArgumentError("early stopping looks at the validation loss: give validation= too")
-    for name, limit in (("clip_norm", clip_norm), ("clip_value", clip_value)):
-        if limit is not None:
-            real(name, limit)
-    if not isinstance(checkpoint, str | os.PathLike | None) or checkpoint == "":
-        raise ArgumentError(f"checkpoint is {checkpoint!r}; it is the name of a file")
-    if checkpoint_every is not None:
-        whole("checkpoint_every", checkpoint_every, least=1)
-        if checkpoint is None:
-            raise ArgumentError("checkpoint_every was given without a checkpoint: give checkpoint='run.safetensors'")
