@@ -20,12 +20,19 @@ THREADED_TESTS := tests/test_engine_exit.py $(wildcard tests/test_*_threads.py) 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 C_SOURCES = $(shell find native examples tests -name '*.c' -o -name '*.h' -o -name '*.cpp')
 
-.PHONY: help demo test lint sanitize clean
+# Frameworks that live with no other: what to install, beside what the tests themselves import.
+mxnet_PACKAGES := mxnet==1.9.1 numpy==1.23.5 h5py==3.8.0
+paddle_PACKAGES := paddlepaddle==3.3.1 setuptools
+onednn_PACKAGES := onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+FRAMEWORKS := mxnet paddle onednn
+
+.PHONY: help demo test test-frameworks lint sanitize clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    convert a Keras GPU model to Keras, PyTorch and ONNX weights, and prove the numbers"
 	@echo "make test    run the whole suite against every framework that has a wheel for this Python"
+	@echo "make test-frameworks  run $(FRAMEWORKS), each in an environment of its own, against what is read and written"
 	@echo "make lint    check style and types with the pinned tools"
 	@echo "make sanitize  run the native part of the suite under the address, undefined-behaviour and thread sanitizers"
 	@echo "make clean   remove the virtual environments and everything built"
@@ -36,6 +43,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-frameworks: $(FRAMEWORKS:%=.venv-%/.packages)
+	for one in $(FRAMEWORKS); do \
+		PYTHONPATH=. .venv-$$one/bin/python -m pytest -q -rs -p no:cacheprovider tests/test_$${one}_live.py || exit 1; done
 
 lint: $(LINT_VENV)/.lint
 	$(LINT_VENV)/bin/ruff check .
@@ -75,7 +86,7 @@ sanitized:
 		$(LINT_VENV)/bin/python -m pytest -q -p no:cacheprovider --capture=sys $(TESTS)
 
 clean:
-	rm -rf $(VENV) $(LINT_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LINT_VENV) $(FRAMEWORKS:%=.venv-%) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so that an install that failed is tried again.
@@ -91,6 +102,11 @@ $(VENV)/.demo: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 
 $(VENV)/.test: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 	$(VENV)/bin/python tools/install_peers.py --torch '$(TORCH)' $(if $(FULL),--full)
+	touch $@
+
+.venv-%/.packages: Makefile
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) $($*_PACKAGES) click h5py hypothesis numpy pytest rich
 	touch $@
 
 $(LINT_VENV)/.cmake: $(LINT_VENV)/.lint

@@ -100,7 +100,8 @@ def test_every_row_and_format_of_the_real_catalogue_prints() -> None:
     assert [row["name"] for row in rows] == list(catalogue().rows)
     assert json.loads(json.dumps(list(rows)))
     for name in (row["name"] for row in rows):
-        assert name in repr(rows)
+        whole = [name] if len(name) <= tables.NAME_WIDTH else name.split()
+        assert all(part in repr(rows) for part in whole)
     known = tables.formats()
     assert [one["name"] for one in known] == list(catalogue().formats)
     assert json.loads(json.dumps(list(known)))
