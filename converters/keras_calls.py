@@ -25,6 +25,11 @@ def entries_of(entry: Mapping[str, Any]) -> list[Any]:
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
+def name_of_entry(entry: Mapping[str, Any]) -> str:
+    """The name by which calls name a layer."""
+    return str(entry.get("name") or settings_of_entry(entry).get("name") or entry.get("class_name"))
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a layer.
@@ -62,7 +67,7 @@ def graph_of(entry: Mapping[str, Any]) -> Graph:
     if "output_layers" not in config:
         return _chain(entries)
     ends = {end: list(_tensors(config.get(end))) for end in ("input_layers", "output_layers")}
-    calls = {_name(one): one["inbound_nodes"] for one in entries if isinstance(one.get("inbound_nodes"), list)}
+    calls = {name_of_entry(one): one["inbound_nodes"] for one in entries if isinstance(one.get("inbound_nodes"), list)}
     used = [key for end in ends.values() for key in end] + list(_tensors(list(calls.values())))
     from_one = {name for name, node, _ in used if node >= len(calls.get(name, [])) > 0}
 
@@ -72,19 +77,19 @@ def graph_of(entry: Mapping[str, Any]) -> Graph:
 
     waiting: dict[Key, Call] = {}
     for one in entries:
-        for number, call in enumerate(calls.get(_name(one), []) or [[]]):
+        for number, call in enumerate(calls.get(name_of_entry(one), []) or [[]]):
             takes = tuple(moved(key) for key in _taken(call))
             mask = next(map(moved, _keyword(call, "mask")), None)
             states = any(_keyword(call, "initial_state"))
             needs = tuple((*moved(key)[:2], 0) for key in _tensors(call))
-            waiting[_name(one), number, 0] = Call(_name(one), number, one, takes, needs, states, mask)
+            waiting[name_of_entry(one), number, 0] = Call(name_of_entry(one), number, one, takes, needs, states, mask)
     inputs, outputs = (tuple(map(moved, keys)) for keys in ends.values())
-    return Graph(inputs, outputs, tuple(_ordered(waiting)), tuple(map(_name, entries)))
+    return Graph(inputs, outputs, tuple(_ordered(waiting)), tuple(map(name_of_entry, entries)))
 
 
 def _chain(entries: list[Mapping[str, Any]]) -> Graph:
     entries = [one for one in entries if one.get("class_name") != "InputLayer"]  # what comes from outside is as it is
-    keys: list[Key] = [("", 0, 0), *((f"{number} {_name(one)}", 0, 0) for number, one in enumerate(entries))]
+    keys: list[Key] = [("", 0, 0), *((f"{number} {name_of_entry(one)}", 0, 0) for number, one in enumerate(entries))]
     calls = [
         Call(key[0], 0, one, (before,), (before,)) for one, before, key in zip(entries, keys, keys[1:], strict=False)
     ]
@@ -104,10 +109,6 @@ def _ordered(waiting: Mapping[Key, Call]) -> Iterator[Call]:
             missing[later].discard(key)
             if not missing[later]:
                 ready.append(later)
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("name") or settings_of_entry(entry).get("name") or entry.get("class_name"))
 
 
 def _taken(call: Any) -> Iterator[Key]:

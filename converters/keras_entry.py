@@ -73,3 +73,16 @@ def with_input(old: Sequence[Entry], entries: list[Entry]) -> list[Entry]:
     given = {"batch_shape": shape, "dtype": dtype if isinstance(dtype, str) else "float32"}
     first = {"class_name": "InputLayer", "config": {**given, "name": f"{config.get('name', 'first')}_input"}}
     return [with_module(first) if "module" in entries[0] else first, *entries]
+
+
+def is_code(entry: Entry) -> bool:
+    """Whether a layer is what its user defined, or code in the file."""
+    return not is_keras_own(entry) or entry["class_name"] in ("Lambda", "TFOpLambda", "SlicingOpLambda")
+
+
+def names_hard_sigmoid(config: Any) -> bool:
+    """Whether a setting anywhere in a config is the activation of that name."""
+    if isinstance(config, Mapping):
+        named = (config.get(key) == "hard_sigmoid" for key in config if str(key).endswith("activation"))
+        return any(named) or any(map(names_hard_sigmoid, config.values()))
+    return isinstance(config, list) and any(map(names_hard_sigmoid, config))

@@ -49,7 +49,7 @@ def _call(entry: dict[str, Any], call: Any, shifted: Collection[str]) -> Any:
     if not states and not any(_is_tensor(one) or isinstance(one, list) for one in keywords.values()):
         return [[*one[:3], keywords] for one in tensors]
     given = {key: _revived(value, shifted) for key, value in {**keywords, **states}.items() if value is not None}
-    inputs = [_keras_tensor(one) for one in tensors]
+    inputs = [keras_tensor(one) for one in tensors]
     return {"args": inputs if len(inputs) == 1 else [inputs], "kwargs": given}
 
 
@@ -70,11 +70,11 @@ def _is_tensor(value: Any) -> bool:
 
 def _revived(value: Any, shifted: Collection[str]) -> Any:
     if _is_tensor(value):
-        return _keras_tensor(_moved(value, shifted))
+        return keras_tensor(_moved(value, shifted))
     return [_revived(one, shifted) for one in value] if isinstance(value, list) else value
 
 
-def _keras_tensor(tensor: list[Any]) -> dict[str, Any]:
+def keras_tensor(tensor: list[Any]) -> dict[str, Any]:
     """Keras 3's form. It reads the history alone, so the shape may be any."""
     return {
         "class_name": "__keras_tensor__",

@@ -10,21 +10,25 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rnnbridge.converters.keras_calls import entries_of, graph_of, settings_of_entry
+from rnnbridge.converters.keras_calls import Call, graph_of, name_of_entry, settings_of_entry
 from rnnbridge.converters.keras_classes import CONTAINERS, KEYWORDS
+from rnnbridge.converters.keras_given_masks import Givers
+from rnnbridge.converters.keras_mask_facts import (
+    ATTENTION,
+    HEEDS,
+    MERGES,
+    PASS,
+    RECURRENT,
+    SELECTIVE,
+    gives_sequences,
+    is_step_by_step,
+    makes_masks,
+    mask_can_be_computed,
+    on_gpu,
+)
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_order import order_differences
 
-_SELECTIVE = ("Maximum", "Minimum", "Multiply")  # in Keras 3 they leave a masked input out
-_MERGES = ("Add", "Average", "Concatenate", "Subtract", *_SELECTIVE)
-_RECURRENT = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "RNN", "Bidirectional", "ConvLSTM2D")
-_ATTENTION = ("Attention", "AdditiveAttention")
-_PASS = (
-    "Activation", "ActivityRegularization", "AlphaDropout", "BatchNormalization", "Dense", "Dropout", "ELU",
-    "GaussianDropout", "GaussianNoise", "LayerNormalization", "LeakyReLU", "PReLU", "ReLU", "SpatialDropout1D",
-    "SpatialDropout2D", "SpatialDropout3D",
-)  # fmt: skip
-_HEEDS = (*_RECURRENT, *_ATTENTION, "GlobalAveragePooling1D")  # they read no step that is masked
 _UNEQUAL = "its mask is joined of unequal ones in {0!r}, by all in Keras 2 and by any in Keras 3"
 _ONE_SIDED = (
     "its mask comes out of {0!r}, where a masked tensor meets one without a mask: Keras 2 keeps the mask and Keras 3 "
@@ -64,7 +68,8 @@ def mask_differences(
     Args:
         model: {"class_name": ..., "config": ...} of a functional model or a Sequential.
         repeats: whether its Bidirectional gives its last output again past a mask, where that of Keras 3 gives zeros.
-        archive: whether it becomes an archive, where layers are counted by class; None leaves their order alone.
+        archive: whether it becomes an archive, where layers are counted by class; None leaves their order alone,
+            and their calls, to which no mask is given then.
 
     Returns:
         What makes other outputs, and what makes them only where the mask is not heeded; one sentence each.
@@ -72,6 +77,13 @@ def mask_differences(
     walk = _Walk(repeats, archive)
     walk.container(model, "", [], [])
     return list(walk.refused), list(walk.told)
+
+
+def masks_to_give(model: Mapping[str, Any]) -> Givers:
+    """Which calls of a model of Keras 2 take initial states and a mask, and which layer makes the mask."""
+    walk = _Walk(False, False)
+    walk.container(model, "", [], [])
+    return walk.givers
 
 
 def past_matters(model: Mapping[str, Any]) -> bool:
@@ -100,6 +112,8 @@ class _Walk:
         self.refused: dict[str, None] = {}
         self.told: dict[str, None] = {}
         self.on_gpu: dict[str, None] = {}
+        self.givers: dict[str, dict[tuple[str, int], tuple[str, int]]] = {}
+        self._makers: dict[int, tuple[str, int]] = {}  # a mask's number -> the call of the layer that makes it
         self._numbers: dict[Hashable, int] = {}
         self._done: dict[Hashable, list[Flow]] = {}
 
@@ -123,23 +137,35 @@ class _Walk:
     def _outputs(self, entry: Mapping[str, Any], path: str, given: Sequence[Flow]) -> list[Flow]:
         graph = graph_of(entry)
         flows = dict(zip(graph.inputs, given, strict=False))
+        entries = {call.name: call.entry for call in graph.calls}
         for call in graph.calls:
             if (call.name, call.number, 0) in flows:
                 continue  # an input, whose mask is known from outside
             taken = [flows.get(key, Flow()) for key in call.takes]
             if call.mask and taken:
                 taken[0] = replace(taken[0], mask=self._number(("given", call.mask)))
-            states = call.states or len(taken) > 1
-            if call.entry["class_name"] in _RECURRENT and states and not call.mask and taken[0].mask is not None:
-                taken[0] = replace(taken[0], differs=taken[0].differs or _WITH_STATES)
-            name = path + str(settings_of_entry(call.entry).get("name", call.name))
+            elif call.entry["class_name"] in RECURRENT and (call.states or len(taken) > 1):
+                taken[0] = self._with_states(call, path, taken[0])
+            name = path + name_of_entry(call.entry)
             for number, flow in enumerate(self._layer(call.entry, name, taken, [id(entry), *call.takes])):
                 flows[call.name, call.number, number] = flow
+                if flow.mask is not None and mask_can_be_computed(call, entries):
+                    self._makers.setdefault(flow.mask, (call.name, call.number))
         masked = {key for key, flow in flows.items() if flow.mask is not None}
         if masked and self.archive is not None and "output_layers" in settings_of_entry(entry):
             for first, second in order_differences(graph, masked, of_one_class=self.archive):
                 self._refuse(path + second, _ORDER.format(path + first))
         return [flows.get(key, Flow()) for key in graph.outputs]
+
+    def _with_states(self, call: Call, path: str, flow: Flow) -> Flow:
+        """The input of a recurrent layer that is called with initial states."""
+        if flow.mask is None:
+            return flow
+        maker = self._makers.get(flow.mask) if self.archive is not None else None
+        if maker is None:
+            return replace(flow, differs=flow.differs or _WITH_STATES)
+        self.givers.setdefault(path, {})[call.name, call.number] = maker
+        return flow
 
     def _layer(
         self, entry: Mapping[str, Any], name: str, flows: Sequence[Flow], keys: Sequence[Hashable]
@@ -161,7 +187,7 @@ class _Walk:
         inner = settings_of_entry(entry).get("layer")
         if not isinstance(inner, Mapping) or "class_name" not in inner:
             return Flow()
-        if _makes_masks(inner):
+        if makes_masks(inner):
             self._refuse(name, "TimeDistributed hands on its own layer's mask in Keras 2, and does not in Keras 3")
         after = (self._layer(inner, name, [flow], keys) or [Flow()])[0]
         if flow.mask is None or after.mask == flow.mask:
@@ -171,13 +197,13 @@ class _Walk:
     def _check(self, kind: str, entry: Mapping[str, Any], name: str, flows: Sequence[Flow]) -> None:
         if kind == "Softmax" and any(flow.mask is not None for flow in flows):
             self._refuse(name, "Softmax leaves masked steps out in Keras 3, and does not look at masks in Keras 2")
-        if _on_gpu(kind, entry) and any(flow.mask is not None for flow in flows):
+        if on_gpu(kind, entry) and any(flow.mask is not None for flow in flows):
             self.on_gpu[f"layer {name!r}: a mask reaches it, and the cuDNN layers of Keras 2 take none"] = None
-        heeds = kind in _HEEDS or kind not in KEYWORDS  # a class that is not known may
+        heeds = kind in HEEDS or kind not in KEYWORDS  # a class that is not known may
         for flow in flows:
-            if flow.differs and (heeds or (flow.deep and kind in _MERGES)):
+            if flow.differs and (heeds or (flow.deep and kind in MERGES)):
                 self._refuse(name, flow.differs)
-            if flow.past and kind not in _HEEDS and not _is_step_by_step(kind, entry):
+            if flow.past and kind not in HEEDS and not is_step_by_step(kind, entry):
                 self._refuse(name, f"it reads what {flow.past}")
 
     def _after(
@@ -188,13 +214,13 @@ class _Walk:
             return Flow(self._number((kind, *keys, repr(config.get("mask_value")))))
         if kind == "Embedding":
             return Flow(self._number((kind, *keys)) if config.get("mask_zero") else None)
-        if kind in _MERGES:
+        if kind in MERGES:
             return self._joined(kind, config, name, flows)
-        if kind in _PASS:
+        if kind in PASS:
             return first
-        if kind in _ATTENTION:
+        if kind in ATTENTION:
             return Flow(first.mask)
-        if kind not in _RECURRENT or not _gives_sequences(config):
+        if kind not in RECURRENT or not gives_sequences(config):
             return Flow()
         filled = self.repeats and kind == "Bidirectional" and first.mask is not None
         past = f"{name!r} gives past a mask, its last output again in this Keras and zeros in Keras 3"
@@ -205,7 +231,7 @@ class _Walk:
         past = next((flow.past for flow in flows if flow.past), "")
         if all(mask is None for mask in masks):
             return Flow(past=past)
-        if kind in _SELECTIVE:
+        if kind in SELECTIVE:
             past = past or f"{name!r} gives past a mask, where {kind} of Keras 3 leaves the masked input out"
             self.told[
                 f"{name}: where an input of it is masked, {kind} of Keras 3 leaves that input out: the same for layers "
@@ -223,28 +249,3 @@ class _Walk:
 
     def _number(self, what: Hashable) -> int:
         return self._numbers.setdefault(what, len(self._numbers))
-
-
-def _gives_sequences(config: Mapping[str, Any]) -> bool:
-    inner = config.get("layer")
-    return bool((settings_of_entry(inner) if isinstance(inner, Mapping) else config).get("return_sequences"))
-
-
-def _on_gpu(kind: str, entry: Mapping[str, Any]) -> bool:
-    inner = settings_of_entry(entry).get("layer") if kind == "Bidirectional" else None
-    return str(inner["class_name"] if isinstance(inner, Mapping) and "class_name" in inner else kind).startswith(
-        "CuDNN"
-    )
-
-
-def _is_step_by_step(kind: str, entry: Mapping[str, Any]) -> bool:
-    """Whether a layer turns each step into a step."""
-    axis = settings_of_entry(entry).get("axis", -1)
-    over_steps = kind == "LayerNormalization" and axis not in (-1, 2, 3, [-1], [2], [3])
-    return kind in (*_PASS, *_MERGES) and not over_steps
-
-
-def _makes_masks(entry: Mapping[str, Any]) -> bool:
-    """Whether a layer makes a mask, or has one that does."""
-    makes = entry.get("class_name") == "Masking" or bool(settings_of_entry(entry).get("mask_zero"))
-    return makes or any(_makes_masks(one) for one in entries_of(entry))

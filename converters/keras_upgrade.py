@@ -24,14 +24,17 @@ from rnnbridge.converters.keras_entry import (
     SAID_BY_MODULE,
     Entry,
     free_of_slashes,
+    is_code,
     lambda_entry,
+    names_hard_sigmoid,
     replaced,
     with_input,
     with_module,
 )
+from rnnbridge.converters.keras_given_masks import told_of_masks, with_masks
 from rnnbridge.converters.keras_graph import upgraded_graph
 from rnnbridge.converters.keras_inserted import with_rescaling
-from rnnbridge.converters.keras_masks import mask_differences
+from rnnbridge.converters.keras_masks import mask_differences, masks_to_give
 from rnnbridge.converters.keras_model import Layer
 from rnnbridge.converters.keras_one import of_keras_1
 from rnnbridge.converters.keras_scaled import factor
@@ -88,6 +91,8 @@ class Upgrade:
             refused, told = mask_differences(model, self.repeats, self.modules)
             self.problems += refused
             self.notices += told
+            givers = masks_to_give(model)
+            out, self.layers = with_masks(out, givers), told_of_masks(self.layers, givers)
         if self.problems:
             raise Incompatible("Keras 3 cannot have this model", self.problems)
         self.renamed = free_of_slashes(out)
@@ -123,9 +128,9 @@ class Upgrade:
             self.problems.append(f"layer {layer.name!r}: Keras 3 has no {kind}")
             return entry
         if self._is_strange(entry, layer):
-            if self.version < 3 and _names_hard_sigmoid(entry.get("config")):
+            if self.version < 3 and names_hard_sigmoid(entry.get("config")):
                 self.problems.append(f"layer {layer.name!r}: {_NO_OTHER.format(kind)}")
-            self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if _is_code(entry) else _UNKNOWN,)))
+            self.layers.append(CarriedLayer(layer.name, kind, kind, (_VERBATIM if is_code(entry) else _UNKNOWN,)))
             return lambda_entry(entry) if kind == "Lambda" else entry
         if layer.children:  # a TimeDistributed
             (inner,) = layer.children
@@ -236,15 +241,3 @@ class Upgrade:
 
     def _classed(self, entry: Entry, kind: str) -> Entry:
         return with_module(entry) if self.modules else {key: entry[key] for key in entry if key not in SAID_BY_MODULE}
-
-
-def _is_code(entry: Entry) -> bool:
-    return not is_keras_own(entry) or entry["class_name"] in ("Lambda", "TFOpLambda", "SlicingOpLambda")
-
-
-def _names_hard_sigmoid(config: Any) -> bool:
-    """Whether a setting anywhere in a config is the activation of that name."""
-    if isinstance(config, Mapping):
-        named = (config.get(key) == "hard_sigmoid" for key in config if str(key).endswith("activation"))
-        return any(named) or any(map(_names_hard_sigmoid, config.values()))
-    return isinstance(config, list) and any(map(_names_hard_sigmoid, config))

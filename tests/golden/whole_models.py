@@ -160,6 +160,27 @@ def encoder_decoder(keras):
     return keras.models.Model([source, target], outputs, name="encoder_decoder")
 
 
+def translator(keras):
+    """Decoders that start from an encoder's states and heed a mask: one called twice, one both ways, one of numbers."""
+    layers = keras.layers
+    source = layers.Input((7,), name="source", dtype="int32")
+    target = layers.Input((5,), name="target_with_holes", dtype="int32")
+    other = layers.Input((3,), name="other_with_holes", dtype="int32")
+    numbers = layers.Input((7, 2), name="numbers")
+    words = layers.Embedding(11, 5, mask_zero=True, name="words")
+    _, h, c = layers.LSTM(3, recurrent_activation="sigmoid", return_state=True, name="encoder")(words(source))
+    decoder = layers.LSTM(3, recurrent_activation="sigmoid", return_sequences=True, name="decoder")
+    one = decoder(layers.Dropout(0.25, name="drop")(words(target)), initial_state=[h, c])
+    two = decoder(words(other), initial_state=[h, c])
+    both = layers.Bidirectional(layers.GRU(3, recurrent_activation="sigmoid", reset_after=True), name="both")(
+        one, initial_state=[h, c]
+    )
+    seen = layers.Masking(0.5, name="masking")(numbers)
+    last = layers.GRU(3, recurrent_activation="hard_sigmoid", reset_after=False, name="last")(seen, initial_state=[c])
+    outputs = [layers.TimeDistributed(layers.Dense(2), name="every")(one), two, both, last]
+    return keras.models.Model([source, target, other, numbers], outputs, name="translator")
+
+
 def among_others(keras):
     """The layers that recurrent ones stand among."""
     layers = keras.layers
