@@ -104,7 +104,7 @@ class Downgrade:
         ends = {key: config[key] for key in ("input_layers", "output_layers") if key in config}
         kept = without_masks(config["layers"], list(ends.values()))
         entries = [self._layer(one, by_name[one.get("name")]) for one in kept]
-        return bare(entry, kind, {**name, **old_graph({**ends, "layers": entries}, self.problems)})
+        return bare(entry, kind, {**name, **old_graph({**name, **ends, "layers": entries}, self.problems)})
 
     def _layer(self, entry: Entry, layer: Layer) -> Entry:
         self.changes = []

@@ -27,7 +27,7 @@ def old_graph(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     # does so too where a functional one is an output, and nowhere else.
     nested = {entry["name"]: entry["class_name"] for entry in layers if _is_nested(entry) and _is_new(entry)}
     sequential = {name for name, kind in nested.items() if kind == "Sequential"}
-    ends = {key: [_moved(one, sequential) for one in _listed(config[key])] for key in _ENDS if key in config}
+    ends = {key: [_moved(one, sequential) for one in _listed(config, key, problems)] for key in _ENDS if key in config}
     called = [_with_calls(entry, nested, problems) for entry in layers]
     return {"layers": called, **ends}
 
@@ -40,15 +40,29 @@ def _is_new(entry: Mapping[str, Any]) -> bool:
     return any(isinstance(call, dict) for call in entry.get("inbound_nodes", []))
 
 
-def _listed(ends: Any) -> Iterator[list[Any]]:
+def _listed(config: Mapping[str, Any], key: str, problems: list[str]) -> list[list[Any]]:
     """The tensors that a model begins or ends with."""
+    ends, what = config[key], f"the {key.replace('_layers', 's')} of the model {config.get('name')!r}"
     if _is_tensor(ends):
-        ends = [ends]
-    if not isinstance(ends, list) or not all(map(_is_tensor, ends)):
+        return [ends]
+    if not _is_structure(ends):
         raise FormatError(
-            f"the model's inputs or outputs are {str(ends)[:80]}; a list of [layer, node, tensor] is accepted"
+            f"{what} are {str(ends)[:80]}; [layer, node, tensor], or lists or dicts of these are accepted"
         )
-    yield from ends
+    if isinstance(ends, list) and all(map(_is_tensor, ends)):
+        return ends
+    form = f"a dict with the keys {', '.join(ends)}" if isinstance(ends, dict) else "a list with lists or dicts in it"
+    problems.append(
+        f"{what} are {form}, and Keras 2 has a flat list of them; build the model with a flat list in Keras 3 first"
+    )
+    return []
+
+
+def _is_structure(value: Any) -> bool:
+    """Whether this is tensors in lists and dicts, as Keras 3 has them for what a model takes and gives."""
+    if _is_tensor(value) or not isinstance(value, (list, dict)):
+        return _is_tensor(value)
+    return all(map(_is_structure, value.values() if isinstance(value, dict) else value))
 
 
 def _with_calls(entry: dict[str, Any], shifted: Collection[str], problems: list[str]) -> dict[str, Any]:

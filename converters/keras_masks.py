@@ -159,12 +159,10 @@ class _Walk:
 
     def _with_states(self, call: Call, path: str, flow: Flow) -> Flow:
         """The input of a recurrent layer that is called with initial states."""
-        if flow.mask is None:
-            return flow
-        maker = self._makers.get(flow.mask) if self.archive is not None else None
-        if maker is None:
+        if flow.mask is not None and (self.archive is None or flow.mask not in self._makers):
             return replace(flow, differs=flow.differs or _WITH_STATES)
-        self.givers.setdefault(path, {})[call.name, call.number] = maker
+        if flow.mask is not None:
+            self.givers.setdefault(path, {})[call.name, call.number] = self._makers[flow.mask]
         return flow
 
     def _layer(

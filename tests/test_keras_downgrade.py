@@ -150,3 +150,17 @@ def test_calls_of_a_nested_model_are_counted_from_1(tmp_path: Path) -> None:
     (want,), (got,), (limits,) = answers(model, inputs), answers(old, inputs), allowed(old, inputs)
     for theirs, ours, limit in zip(want, got, limits, strict=True):
         assert np.abs(ours - theirs).max() <= limit
+
+
+@pytest.mark.parametrize("form", ["dict", "nested"])
+def test_inputs_and_outputs_that_are_no_flat_list_are_refused_in_words_of_their_own(form: str, tmp_path: Path) -> None:
+    keras = keras_named("keras")
+    x, h = keras.layers.Input((7, 5), name="x"), keras.layers.Input((3,), name="h")
+    y = keras.layers.GRU(3, name="gru")(x, initial_state=[h])
+    ends = {"dict": ({"x": x, "h": h}, {"y": y}), "nested": ([x, [h]], [[y], y])}[form]
+    saved(keras.Model(*ends, name="ended"), tmp_path / "new.keras")
+    said = {"dict": "a dict with the keys x, h", "nested": "a list with lists or dicts in it"}[form]
+    with pytest.raises(rb.Incompatible, match=f"the inputs of the model 'ended' are {said}") as refused:
+        rb.convert(tmp_path / "new.keras", tmp_path / "old.h5", "keras-2", verify=False)
+    assert "the outputs of the model 'ended' are a" in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["new.keras"]
