@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rnnbridge.errors import FormatError
+from rnnbridge.files.cursor import Cursor
 
 Array = NDArray[Any]
 _LIST = 0x112
@@ -38,7 +38,7 @@ def read_params(path: Path) -> dict[str, Array]:
     Raises:
         FormatError: truncated, a name twice or missing, a sparse array, or a kind of numbers that MXNet does not have.
     """
-    cursor = _Cursor(path, path.read_bytes())
+    cursor = Cursor(path, path.read_bytes())
     if not looks_like_params(cursor.content[:16]):
         raise FormatError(f"{path}: no .params file of MXNet; it begins {cursor.content[:8]!r}")
     cursor.at = 16
@@ -69,41 +69,7 @@ def _whole(width: int, *numbers: int) -> bytes:
     return b"".join(int(number).to_bytes(width, "little") for number in numbers)
 
 
-@dataclass
-class _Cursor:
-    """A place in a file; nothing is read past its end."""
-
-    path: Path
-    content: bytes
-    at: int = 0
-
-    def error(self, text: str) -> FormatError:
-        return FormatError(f"{self.path}: byte {self.at}: {text}")
-
-    def take(self, size: int) -> bytes:
-        if size > len(self.content) - self.at:
-            raise self.error(f"{size} bytes should follow and {len(self.content) - self.at} do (truncated?)")
-        self.at += size
-        return self.content[self.at - size : self.at]
-
-    def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
-
-    def count(self, what: str, least: int) -> int:
-        """How many things follow, each of at least so many bytes."""
-        count = self.number(8)
-        if count * least > len(self.content) - self.at:
-            raise self.error(f"{count} {what} cannot be in the {len(self.content) - self.at} bytes that follow")
-        return count
-
-    def text(self) -> str:
-        try:
-            return self.take(self.number(8)).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise self.error(f"a name that is no text: {error}") from error
-
-
-def _array(cursor: _Cursor) -> Array | None:
+def _array(cursor: Cursor) -> Array | None:
     """One array; None for a place without one, which MXNet writes for parameters that are not initialised."""
     magic = cursor.number(4)
     if magic in (_V2, _V3) and (kind := cursor.number(4)) != 0:

@@ -7,14 +7,13 @@ sequences, then a version, a description (VarType.TensorDesc, a protobuf) and th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rnnbridge.errors import FormatError
+from rnnbridge.files.cursor import Cursor
 from rnnbridge.files.protobuf import parse
 
 Array = NDArray[Any]
@@ -38,7 +37,7 @@ def read_tensors(path: Path, most: int) -> list[Array]:
     Raises:
         FormatError: truncated, more tensors than `most`, a version or a kind of numbers that is not known.
     """
-    cursor, tensors = _Cursor(path, path.read_bytes()), list[Array]()
+    cursor, tensors = Cursor(path, path.read_bytes()), list[Array]()
     while cursor.at < len(cursor.content):
         if len(tensors) == most:
             raise cursor.error(f"more follows the {most} tensor{'s' * (most > 1)} that should be there")
@@ -48,39 +47,11 @@ def read_tensors(path: Path, most: int) -> list[Array]:
     return tensors
 
 
-@dataclass
-class _Cursor:
-    """A place in a file; nothing is read past its end."""
-
-    path: Path
-    content: bytes
-    at: int = 0
-
-    def error(self, text: str) -> FormatError:
-        return FormatError(f"{self.path}: byte {self.at}: {text}")
-
-    def take(self, size: int) -> bytes:
-        if size > len(self.content) - self.at:
-            raise self.error(f"{size} bytes should follow and {len(self.content) - self.at} do (truncated?)")
-        self.at += size
-        return self.content[self.at - size : self.at]
-
-    def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
-
-    def version(self) -> None:
-        if (version := self.number(4)) != 0:
-            raise self.error(f"a tensor of version {version}; version 0 is read")
-
-
-def _tensor(cursor: _Cursor) -> Array:
-    cursor.version()
-    levels = cursor.number(8)
-    if levels * 8 > len(cursor.content) - cursor.at:
-        raise cursor.error(f"{levels} levels of sequences cannot be in what follows")
-    for _ in range(levels):
+def _tensor(cursor: Cursor) -> Array:
+    _check_version(cursor)
+    for _ in range(cursor.count("levels of sequences", 8)):
         cursor.take(cursor.number(8))
-    cursor.version()
+    _check_version(cursor)
     size = cursor.number(4)
     if size >= _LARGEST_DESCRIPTION:
         raise cursor.error(f"a description of {size} bytes; a tensor's is short")
@@ -92,3 +63,8 @@ def _tensor(cursor: _Cursor) -> Array:
         raise cursor.error(f"a tensor {list(shape)}, which is larger than the file")
     kind = np.dtype(_KINDS[code])
     return np.frombuffer(cursor.take(math.prod(shape) * kind.itemsize), kind).reshape(shape)
+
+
+def _check_version(cursor: Cursor) -> None:
+    if (version := cursor.number(4)) != 0:
+        raise cursor.error(f"a tensor of version {version}; version 0 is read")
