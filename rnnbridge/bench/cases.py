@@ -106,7 +106,9 @@ def check(case: Case) -> list[str]:
     sizes = {"T": case.T, "N": case.N, "I": case.I, "H": case.H, "layers": case.layers, "threads": case.threads}
     words = {"cell": (case.cell, CELLS), "mode": (case.mode, MODES), "lengths": (case.lengths, SPREADS)}
     found = [f"{name} is {size}; it is at least 1" for name, size in sizes.items() if size < 1]
-    found += [f"{name} is {word!r}; it is {', '.join(all_)}" for name, (word, all_) in words.items() if word not in all_]
+    found += [
+        f"{name} is {word!r}; it is {', '.join(all_)}" for name, (word, all_) in words.items() if word not in all_
+    ]
     float_dtype(case.dtype)
     return found
 

@@ -1,6 +1,6 @@
-"""What a peer is: a name, what must be installed for it, and one function that prepares a case to be run again and again.
+"""What a peer is: a name, what must be installed for it, and one function that makes a case ready to be run.
 
-Each peer is one file in `peers/` with `prepare(problem) -> Prepared`. It runs in a process of its own and may import its
+Each peer is one file in `peers/` with `prepare(problem) -> Prepared`. It runs in a process of its own and imports its
 framework there; nothing else of the benchmark does.
 """
 
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
     Args:
         call: runs it once. What lies outside is not timed: making the layer, its weights, the sequences.
         outputs: of the last call, by the names of `truth`: "y", "h", "c", and in training "dx" and "d" + a weight's.
-            States may be missing, and of the biases all but "dbias_ih". What two names share is under the first.
+            States may be missing, and "dbias_hh" where a peer has one bias.
         flags: what the peer was told, for the record.
     """
 

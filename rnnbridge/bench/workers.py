@@ -61,6 +61,11 @@ class WorkerProcess:
     ) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
         """Send a message and wait for its answer.
 

@@ -7,7 +7,12 @@ from rnnbridge.bench.peer import Peer
 _HERE = "rnnbridge.bench.peers"
 _INFERENCE = ("inference",)
 
-OURS = Peer("rnnbridge", "the engine: a Plan, packed once for inference and in every training call", f"{_HERE}.ours", "rnnbridge")
+OURS = Peer(
+    "rnnbridge",
+    "the engine: a Plan, packed once for inference and in every training call",
+    f"{_HERE}.ours",
+    "rnnbridge",
+)
 PEERS: tuple[Peer, ...] = (
     Peer("pytorch", "nn.LSTM, nn.GRU, nn.RNN: inference_mode, autograd, packed sequences", f"{_HERE}.pytorch", "torch"),
     Peer("rnnbridge-pytorch", "rnnbridge.adapters.pytorch: our layers inside PyTorch", f"{_HERE}.adapter", "torch"),
@@ -21,7 +26,7 @@ PEERS: tuple[Peer, ...] = (
         approximate=True,
     ),
     Peer("onnxruntime", "ONNX Runtime's CPU provider", f"{_HERE}.onnx_runtime", "onnxruntime", modes=_INFERENCE),
-    Peer("keras", "Keras on TensorFlow, in a tf.function", f"{_HERE}.keras_tensorflow", "tensorflow"),
+    Peer("keras", "Keras on TensorFlow, in a tf.function", f"{_HERE}.keras_tensorflow", "tensorflow", distribution="keras"),
     Peer(
         "onednn",
         "oneDNN's RNN primitives, called directly",
