@@ -122,7 +122,10 @@ def test_ours_in_its_process_is_pinned_and_right(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_or_hangs_is_an_error() -> None:
-    with WorkerProcess("no such peer", 1) as worker, pytest.raises(WorkerError, match=r"ended with 1\n(.*\n)*.*StopIteration"):
+    with (
+        WorkerProcess("no such peer", 1) as worker,
+        pytest.raises(WorkerError, match=r"ended with 1\n(.*\n)*.*StopIteration"),
+    ):
         worker.ask("time", calls=1)
     with WorkerProcess(OURS.name, 1, time_limit=0) as worker, pytest.raises(WorkerError, match="more than 0 s"):
         worker.ask("time", calls=1)

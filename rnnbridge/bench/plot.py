@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,24 @@ from rnnbridge.bench.results import Row
 from rnnbridge.errors import FileAccessError, MissingExtraError
 
 
+def check_possible() -> None:
+    """Before a run of hours.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    if not importlib.util.find_spec("matplotlib"):
+        raise MissingExtraError("a picture of a benchmark", "matplotlib", "plot")
+
+
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
         FileAccessError: the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("a picture of a benchmark", "matplotlib", "plot") from error
+    from matplotlib.figure import Figure
+
     timed = [row for row in rows if row.ratio is not None]
     labels = list(dict.fromkeys(_label(row) for row in timed))
     figure = Figure(figsize=(11, 2 + 0.28 * len(labels)), layout="constrained")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +104,8 @@ class Run:
             return replace(row, status="refused", why=f"it has no {case.mode}")
         try:
             found = self._check(peer, problem, wanted)
-            row = replace(row, version=found.version, flags=found.flags, error_peer=found.relative)
+            error = found.relative if found.relative is not None and math.isfinite(found.relative) else None
+            row = replace(row, version=found.version, flags=found.flags, error_peer=error)
             if found.refused or found.wrong:
                 return replace(
                     row, status="refused" if found.refused else "wrong", why="; ".join(found.refused or found.wrong)

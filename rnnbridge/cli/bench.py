@@ -14,6 +14,7 @@ from rnnbridge.bench.cases import CELLS, MODES, SPREADS, Case, grid, short_grid
 from rnnbridge.bench.machine import machine
 from rnnbridge.bench.peer import Peer
 from rnnbridge.bench.peers import PEERS, named
+from rnnbridge.bench.plot import check_possible
 from rnnbridge.bench.plot import plot as draw
 from rnnbridge.bench.results import Row, table, write_json
 from rnnbridge.bench.run import SHORT, Settings, run
@@ -84,10 +85,17 @@ def bench(
     settings = SHORT if short else Settings()
     if blocks:
         settings = replace(settings, blocks=blocks)
-    rows = list(_shown(cases, settings, [named(name) for name in dict.fromkeys(names)] or list(PEERS)))
-    about = machine(settings)
+    about, rows = machine(settings), []
+    if picture:
+        check_possible()
     if json_path:
-        write_json(json_path, rows, about)
+        write_json(json_path, rows, about)  # where that fails, now and not after hours
+    try:
+        for row in _shown(cases, settings, [named(name) for name in dict.fromkeys(names)] or list(PEERS)):
+            rows.append(row)  # noqa: PERF402 (what was measured is kept if the run is interrupted)
+    finally:
+        if json_path:
+            write_json(json_path, rows, about)
     if picture:
         draw(rows, picture)
     show(table(rows, about))

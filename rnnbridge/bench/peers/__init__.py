@@ -26,7 +26,13 @@ PEERS: tuple[Peer, ...] = (
         approximate=True,
     ),
     Peer("onnxruntime", "ONNX Runtime's CPU provider", f"{_HERE}.onnx_runtime", "onnxruntime", modes=_INFERENCE),
-    Peer("keras", "Keras on TensorFlow, in a tf.function", f"{_HERE}.keras_tensorflow", "tensorflow", distribution="keras"),
+    Peer(
+        "keras",
+        "Keras on TensorFlow, in a tf.function",
+        f"{_HERE}.keras_tensorflow",
+        "tensorflow",
+        distribution="keras",
+    ),
     Peer(
         "onednn",
         "oneDNN's RNN primitives, called directly",
