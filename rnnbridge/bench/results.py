@@ -97,22 +97,24 @@ def table(rows: Sequence[Row], machine: Mapping[str, Any]) -> Table:
     timed = [row for row in rows if row.ratio is not None]
     columns = {
         "T,N,I,H": "shape",
-        "mode, threads": "mode",
+        "mode thr": "mode",
         "beside": "peer",
-        "ms ours, its": "times",
+        "ms": "times",
         "best": "best",
         "median [low high]": "median",
         "% peak": "peak",
-        "error ours, its": "error",
+        "errors": "error",
     }
     coverage = min((row.ratio.coverage for row in timed if row.ratio), default=0)
     versions = {f"{row.peer} {row.version}": None for row in rows if row.version}
     notes = [
         "",
-        "best, median: its time over ours: above 1 we are faster. [low high] holds the true median with probability "
-        f"{coverage:.1%} or more (order statistics of the pairs).",
+        "ms: of our fastest call, of its. best, median: its time over ours, above 1 we are faster. [low high] holds the true median with probability "
+        f"{coverage:.1%} or more (order statistics of the pairs; below 95 % there are too few)."
+        if timed
+        else "nobody was timed",
         "% peak: our best block over the best multiply-add rate seen, median over the rates next to each pair.",
-        "error: against float64, the largest of all outputs and gradients, over the largest value of that output.",
+        "errors, ours and its: against float64, the largest of all outputs and gradients, over the largest value of that output.",
         *_untimed(rows),
         f"versions: {', '.join(versions)}",
         *(f"{name}: {value}" for name, value in machine.items()),

@@ -15,7 +15,7 @@ OURS = Peer(
 )
 PEERS: tuple[Peer, ...] = (
     Peer("pytorch", "nn.LSTM, nn.GRU, nn.RNN: inference_mode, autograd, packed sequences", f"{_HERE}.pytorch", "torch"),
-    Peer("rnnbridge-pytorch", "rnnbridge.adapters.pytorch: our layers inside PyTorch", f"{_HERE}.adapter", "torch"),
+    Peer("torch-adapter", "rnnbridge.adapters.pytorch: our layers inside PyTorch", f"{_HERE}.adapter", "torch"),
     Peer("torchscript", "PyTorch, scripted and frozen", f"{_HERE}.torchscript", "torch", modes=_INFERENCE),
     Peer(
         "pytorch-int8",
@@ -38,6 +38,7 @@ PEERS: tuple[Peer, ...] = (
         "oneDNN's RNN primitives, called directly",
         f"{_HERE}.onednn",
         "rnnbridge",
+        distribution="onednn-cpu-gomp",
         variable="RNNBRIDGE_BENCH_ONEDNN",
     ),
 )
