@@ -109,12 +109,11 @@ def table(rows: Sequence[Row], machine: Mapping[str, Any]) -> Table:
     versions = {f"{row.peer} {row.version}": None for row in rows if row.version}
     notes = [
         "",
-        "ms: of our fastest call, of its. best, median: its time over ours, above 1 we are faster. [low high] holds the true median with probability "
-        f"{coverage:.1%} or more (order statistics of the pairs; below 95 % there are too few)."
-        if timed
-        else "nobody was timed",
+        "ms: of our fastest call, of its. best, median: its time over ours, above 1 we are faster.",
+        f"[low high]: the true median with probability {coverage:.1%} or more (order statistics of the pairs; "
+        "6 or more reach 95 %).",
         "% peak: our best block over the best multiply-add rate seen, median over the rates next to each pair.",
-        "errors, ours and its: against float64, the largest of all outputs and gradients, over the largest value of that output.",
+        "errors, ours and its: against float64, the largest of all outputs and gradients over that one's largest value.",
         *_untimed(rows),
         f"versions: {', '.join(versions)}",
         *(f"{name}: {value}" for name, value in machine.items()),

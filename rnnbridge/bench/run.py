@@ -41,7 +41,9 @@ class Settings:
 SHORT = Settings(blocks=7, seconds=0.015)
 
 
-def run(cases: Iterable[Case], settings: Settings, peers: Sequence[Peer] = PEERS, tell: Tell = str) -> Iterator[Row]:
+def run(
+    cases: Iterable[Case], settings: Settings, peers: Sequence[Peer] = PEERS, tell: Tell | None = None
+) -> Iterator[Row]:
     """Measure.
 
     Args:
@@ -59,7 +61,7 @@ def run(cases: Iterable[Case], settings: Settings, peers: Sequence[Peer] = PEERS
     if refuse:
         raise ArgumentError("; ".join(dict.fromkeys(refuse)))
     for threads in sorted({case.threads for case in cases}):
-        with Run(threads, settings, tell) as one:
+        with Run(threads, settings, tell or (lambda _: None)) as one:
             for case in cases:
                 if case.threads == threads:
                     yield from one.measure(case, peers)

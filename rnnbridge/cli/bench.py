@@ -85,7 +85,8 @@ def bench(
     settings = SHORT if short else Settings()
     if blocks:
         settings = replace(settings, blocks=blocks)
-    about, rows = machine(settings), []
+    about = machine(settings)
+    rows: list[Row] = []
     if picture:
         check_possible()
     if json_path:

@@ -15,6 +15,7 @@ def prepare(problem: Problem) -> Prepared:
 
     case = problem.case
     sizes = {"num_layers": case.layers, "bidirectional": case.bidirectional, "dtype": getattr(torch, case.dtype)}
+    module: torch.nn.Module
     if case.cell in ("gru", "gru-before"):
         module = GRU(case.I, case.H, reset="before" if case.cell == "gru-before" else "after", **sizes)
     else:

@@ -16,12 +16,12 @@ from rnnbridge.bench.problem import Problem
 from rnnbridge.convention import Convention
 from rnnbridge.errors import Incompatible, NativeError
 from rnnbridge.slot import Slot
-from rnnbridge.spec import RNNSpec
+from rnnbridge.spec import Direction, RNNSpec
 from rnnbridge.weights import RNNWeights
 
 Array = NDArray[Any]
 _MATRICES = (Slot("layer", "weight_ih", "l d i g o"), Slot("iter", "weight_hh", "l d i g o"))
-_BOTH = ("forward", "bidirectional")
+_BOTH: tuple[Direction, ...] = ("forward", "bidirectional")
 _SOURCE = "oneDNN 3.2, doc/primitives/rnn.md: ldigo, ldgo; gates of each cell under its heading"
 
 

@@ -21,7 +21,7 @@ def prepare(problem: Problem) -> Prepared:
     if problem.lengths is not None:
         raise Incompatible("TorchScript", ["a scripted module takes padded sequences only"])
 
-    class Holder(torch.nn.Module):  # nn.LSTM's own forward is overloaded: it cannot be the outermost
+    class Holder(torch.nn.Module):  # type: ignore[misc]  # nn.LSTM's own forward is overloaded: it cannot be the outermost
         def __init__(self, layer: Any) -> None:
             super().__init__()
             self.layer = layer
