@@ -46,6 +46,7 @@ def test_a_tiny_run_from_end_to_end(tmp_path: Path, capsys: Capture) -> None:
     for row in found["rows"]:
         assert row["ratio"]["median"] == row["pairs"]["other"][0] / row["pairs"]["ours"][0]
         assert 0 < row["error_ours"] < 1e-5
+        assert "y" in row["errors_ours"].keys() & row["errors_peer"].keys()
 
 
 def test_who_is_not_here_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

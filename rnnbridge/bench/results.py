@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ class Row:
         version, flags: of the peer.
         error_ours, error_peer: largest absolute error over the largest value of that output, of all outputs (and
             gradients, in training), against float64.
+        errors_ours, errors_peer: the largest absolute error of each output.
         ratio: the peer's time over ours.
         best_ours, best_peer, median_ours, median_peer: seconds.
         peak_best: our fastest block's operations over the fastest multiply-add sample.
@@ -44,6 +45,8 @@ class Row:
     flags: str = ""
     error_ours: float | None = None
     error_peer: float | None = None
+    errors_ours: Mapping[str, float] = field(default_factory=dict)
+    errors_peer: Mapping[str, float] = field(default_factory=dict)
     ratio: Ratio | None = None
     best_ours: float | None = None
     best_peer: float | None = None
@@ -113,7 +116,7 @@ def table(rows: Sequence[Row], machine: Mapping[str, Any]) -> Table:
         f"[low high]: the true median with probability {coverage:.1%} or more (order statistics of the pairs; "
         "6 or more reach 95 %).",
         "% peak: our best block over the best multiply-add rate seen, median over the rates next to each pair.",
-        "errors, ours and its: against float64, the largest of all outputs and gradients over that one's largest value.",
+        "errors, ours and its: against float64, the largest of all outputs and gradients, each over its own largest.",
         *_untimed(rows),
         f"versions: {', '.join(versions)}",
         *(f"{name}: {value}" for name, value in machine.items()),

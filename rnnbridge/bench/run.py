@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -99,19 +98,19 @@ class Run:
 
     def _beside(self, peer: Peer, problem: Problem, wanted: Expected, ours: Checked) -> Row:
         case = problem.case
-        row = Row(case, peer.name, "absent", error_ours=ours.relative)
+        row = Row(case, peer.name, "absent", error_ours=ours.relative, errors_ours=ours.errors)
         if why := peer.missing():
             return replace(row, why=why)
         if case.mode not in peer.modes:
             return replace(row, status="refused", why=f"it has no {case.mode}")
         try:
             found = self._check(peer, problem, wanted)
-            error = found.relative if found.relative is not None and math.isfinite(found.relative) else None
-            row = replace(row, version=found.version, flags=found.flags, error_peer=error)
+            row = replace(row, version=found.version, flags=found.flags)
             if found.refused or found.wrong:
                 return replace(
                     row, status="refused" if found.refused else "wrong", why="; ".join(found.refused or found.wrong)
                 )
+            row = replace(row, error_peer=found.relative, errors_peer=found.errors)
             measured = pairs.measure(
                 self._worker(OURS.name),
                 self._worker(peer.name),
@@ -133,7 +132,7 @@ class Run:
             return Checked(refused=tuple(said["refused"]))
         worker.ask("outputs", to=str(self._file("outputs")))
         finding = compare(load_arrays(self._file("outputs")), wanted, case.mode == "training", peer.approximate)
-        return Checked(finding.relative, finding.wrong, (), said["version"], said["flags"])
+        return Checked(*finding, version=said["version"], flags=said["flags"])
 
     def _worker(self, name: str) -> WorkerProcess:
         if name not in self._workers:
@@ -152,6 +151,7 @@ class Run:
 class Checked:
     """What a peer's outputs were found to be, and what it says of itself."""
 
+    errors: Mapping[str, float] = field(default_factory=dict)
     relative: float | None = None
     wrong: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
