@@ -20,7 +20,7 @@ NATIVE_TESTS := tests/native tests/test_dropout.py $(wildcard tests/test_engine*
 	$(addprefix tests/test_training,.py _fuzz.py _layers.py _plan.py _threads.py)
 THREADED_TESTS := tests/test_engine_exit.py $(wildcard tests/test_*_threads.py) tests/test_training.py
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-C_SOURCES = $(shell find native examples tests -name '*.c' -o -name '*.h' -o -name '*.cpp')
+C_SOURCES = $(shell find native examples tests benchmarks -name '*.c' -o -name '*.h' -o -name '*.cpp')
 
 # Frameworks that live with no other: what to install, beside what the tests themselves import.
 mxnet_PACKAGES := mxnet==1.9.1 numpy==1.23.5 h5py==3.8.0

@@ -222,6 +222,7 @@ def test_a_case_that_is_none_is_refused_before_anything_starts() -> None:
         list(running.run([replace(CASE, T=0)], running.SHORT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", [one for one in PEERS if one.missing() is None], ids=lambda one: one.name)
 def test_every_peer_that_is_here_gives_right_numbers(peer: Peer) -> None:
     shapes = [{}, {"layers": 2, "bidirectional": True}, {"lengths": "uniform", "N": 1}, {"dtype": "float64"}]
