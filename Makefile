@@ -53,7 +53,7 @@ test-frameworks: $(FRAMEWORKS:%=.venv-%/.packages)
 
 # BENCH_ARGS instead of the grid: make bench BENCH_ARGS='--shape 64,20,250,200 --threads 1,2'
 bench: $(VENV)/.bench $(VENV)/lib/onednn_peer.so
-	RNNBRIDGE_BENCH_ONEDNN=$(CURDIR)/$(VENV)/lib/onednn_peer.so COLUMNS=120 $(VENV)/bin/rnnbridge bench \
+	RNNBRIDGE_BENCH_ONEDNN=$(abspath $(VENV))/lib/onednn_peer.so COLUMNS=120 $(VENV)/bin/rnnbridge bench \
 		$(if $(BENCH_ARGS),$(BENCH_ARGS),$(if $(FULL),,--short)) --json $(BENCH_OUT).json --plot $(BENCH_OUT).png \
 		> $(BENCH_OUT).txt
 	cat $(BENCH_OUT).txt
@@ -128,7 +128,7 @@ $(VENV)/.bench: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 $(VENV)/lib/onednn_peer.so: benchmarks/onednn_peer.cpp $(VENV)/.package
 	-$(VENV)/bin/python $(PIP_INSTALL) $(onednn_PACKAGES) && \
 		$(CXX) -O2 -std=c++17 -shared -fPIC $< -I$(VENV)/include -L$(VENV)/lib -ldnnl \
-		-Wl,-rpath,$(CURDIR)/$(VENV)/lib -o $@
+		-Wl,-rpath,$(abspath $(VENV))/lib -o $@
 
 $(LINT_VENV)/.cmake: $(LINT_VENV)/.lint
 	$(LINT_VENV)/bin/python $(PIP_INSTALL) cmake ninja
