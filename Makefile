@@ -8,6 +8,8 @@ TORCH ?= torch==2.13.0
 # FULL=1 makes it an error to leave a framework out.
 FULL ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
+BENCH_OUT = benchmarks/results/$(if $(BENCH_ARGS),own,$(if $(FULL),full,short))
 
 comma := ,
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
@@ -18,7 +20,7 @@ NATIVE_TESTS := tests/native tests/test_dropout.py $(wildcard tests/test_engine*
 	$(addprefix tests/test_training,.py _fuzz.py _layers.py _plan.py _threads.py)
 THREADED_TESTS := tests/test_engine_exit.py $(wildcard tests/test_*_threads.py) tests/test_training.py
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-C_SOURCES = $(shell find native examples tests -name '*.c' -o -name '*.h' -o -name '*.cpp')
+C_SOURCES = $(shell find native examples tests benchmarks -name '*.c' -o -name '*.h' -o -name '*.cpp')
 
 # Frameworks that live with no other: what to install, beside what the tests themselves import.
 mxnet_PACKAGES := mxnet==1.9.1 numpy==1.23.5 h5py==3.8.0
@@ -26,13 +28,14 @@ paddle_PACKAGES := paddlepaddle==3.3.1 setuptools
 onednn_PACKAGES := onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 FRAMEWORKS := mxnet paddle onednn
 
-.PHONY: help demo test test-frameworks lint sanitize clean
+.PHONY: help demo test test-frameworks bench lint sanitize clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    convert a Keras GPU model to Keras, PyTorch and ONNX weights, and prove the numbers"
 	@echo "make test    run the whole suite against every framework that has a wheel for this Python"
 	@echo "make test-frameworks  run $(FRAMEWORKS), each in an environment of its own, against what is read and written"
+	@echo "make bench   measure the engine beside every peer: a minute; FULL=1 the whole grid, hours"
 	@echo "make lint    check style and types with the pinned tools"
 	@echo "make sanitize  run the native part of the suite under the address, undefined-behaviour and thread sanitizers"
 	@echo "make clean   remove the virtual environments and everything built"
@@ -47,6 +50,13 @@ test: $(VENV)/.test
 test-frameworks: $(FRAMEWORKS:%=.venv-%/.packages)
 	for one in $(FRAMEWORKS); do \
 		PYTHONPATH=. .venv-$$one/bin/python -m pytest -q -rs -p no:cacheprovider tests/test_$${one}_live.py || exit 1; done
+
+# BENCH_ARGS instead of the grid: make bench BENCH_ARGS='--shape 64,20,250,200 --threads 1,2'
+bench: $(VENV)/.bench $(VENV)/lib/onednn_peer.so
+	RNNBRIDGE_BENCH_ONEDNN=$(abspath $(VENV))/lib/onednn_peer.so COLUMNS=120 $(VENV)/bin/rnnbridge bench \
+		$(if $(BENCH_ARGS),$(BENCH_ARGS),$(if $(FULL),,--short)) --json $(BENCH_OUT).json --plot $(BENCH_OUT).png \
+		> $(BENCH_OUT).txt
+	cat $(BENCH_OUT).txt
 
 lint: $(LINT_VENV)/.lint
 	$(LINT_VENV)/bin/ruff check .
@@ -108,6 +118,17 @@ $(VENV)/.test: $(VENV)/.package requirements/peers.txt tools/install_peers.py
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $($*_PACKAGES) click h5py hypothesis numpy pytest rich
 	touch $@
+
+$(VENV)/.bench: $(VENV)/.package requirements/peers.txt tools/install_peers.py
+	$(VENV)/bin/python tools/install_peers.py --torch '$(TORCH)' --only torch onnx onnxruntime safetensors tensorflow-cpu \
+		keras matplotlib
+	touch $@
+
+# oneDNN from pip; where it has no wheel, the benchmark says that this peer is not here.
+$(VENV)/lib/onednn_peer.so: benchmarks/onednn_peer.cpp $(VENV)/.package
+	-$(VENV)/bin/python $(PIP_INSTALL) $(onednn_PACKAGES) && \
+		$(CXX) -O2 -std=c++17 -shared -fPIC $< -I$(VENV)/include -L$(VENV)/lib -ldnnl \
+		-Wl,-rpath,$(abspath $(VENV))/lib -o $@
 
 $(LINT_VENV)/.cmake: $(LINT_VENV)/.lint
 	$(LINT_VENV)/bin/python $(PIP_INSTALL) cmake ninja

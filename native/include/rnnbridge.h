@@ -351,6 +351,13 @@ RNB_API rnb_status rnb_set_num_threads(int32_t n);
 /* What calls use that name no number; 0 if RNNBRIDGE_NUM_THREADS is wrong, as rnb_last_error() then says. */
 RNB_API int32_t rnb_get_num_threads(void);
 
+/* For a benchmark that times them itself: how fast the calling thread's core is now, on the active instruction set.
+ * multiply_add: `rounds` of independent multiply-adds (rnb_dtype) in registers; *operations is how many
+ * additions and multiplications they were. read: `nbytes` (a multiple of 1024) at `data` (RNB_ALIGNMENT; any finite
+ * floats), `times` times. */
+RNB_API rnb_status rnb_bench_multiply_add(int32_t dtype, int64_t rounds, int64_t* operations);
+RNB_API rnb_status rnb_bench_read(const void* data, int64_t nbytes, int64_t times);
+
 #ifdef __cplusplus
 }
 #endif

@@ -228,4 +228,27 @@ int32_t rnb_get_num_threads(void) {
   return n;
 }
 
+rnb_status rnb_bench_multiply_add(int32_t dtype, int64_t rounds, int64_t* operations) {
+  return guarded([&] {
+    require(operations != nullptr, "operations is NULL");
+    require(rounds >= 0, "rounds is ", rounds, "; at least 0 is accepted");
+    const rnb::KernelSet& set = rnb::active_kernels();
+    if (dtype == RNB_DTYPE_FLOAT32)
+      *operations = rounds * set.f32.multiply_add(rounds, 0.5f, 1.0f);
+    else if (dtype == RNB_DTYPE_FLOAT64)
+      *operations = rounds * set.f64.multiply_add(rounds, 0.5, 1.0);
+    else
+      fail(RNB_INVALID_ARGUMENT, "dtype is ", dtype, "; accepted are 1 (float32) and 2 (float64)");
+  });
+}
+
+rnb_status rnb_bench_read(const void* data, int64_t nbytes, int64_t times) {
+  return guarded([&] {
+    check_aligned("data", data);
+    require(nbytes >= 0 && nbytes % 1024 == 0, "nbytes is ", nbytes, "; it is a multiple of 1024");
+    require(times >= 0, "times is ", times, "; at least 0 is accepted");
+    rnb::active_kernels().f32.read(static_cast<const float*>(data), nbytes / int64_t(sizeof(float)), times);
+  });
+}
+
 }  // extern "C"

@@ -134,6 +134,9 @@ struct Kernels {
   void (*rnn_gradients)(const GradientArgs<T>&);
   void (*product)(const ProductArgs<T>&);
   void (*transpose)(const TransposeArgs<T>&);
+  // For benchmarks. Rounds of independent multiply-adds; returns the operations of a round.
+  int64_t (*multiply_add)(int64_t rounds, T a, T b);
+  void (*read)(const T* data, int64_t size, int64_t times);
 };
 
 struct KernelSet {

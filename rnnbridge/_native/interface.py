@@ -183,6 +183,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rnb_backward": (StatusCode, (c_void_p, POINTER(BackwardArgs))),
     "rnb_set_num_threads": (StatusCode, (c_int32,)),
     "rnb_get_num_threads": (c_int32, ()),
+    "rnb_bench_multiply_add": (StatusCode, (c_int32, c_int64, POINTER(c_int64))),
+    "rnb_bench_read": (StatusCode, (c_void_p, c_int64, c_int64)),
 }
 
 

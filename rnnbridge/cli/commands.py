@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rnnbridge import inspection, tables
+from rnnbridge.cli.bench import bench
 from rnnbridge.cli.info import gather
 from rnnbridge.cli.output import complain, show
 from rnnbridge.errors import VerificationError
@@ -165,6 +166,9 @@ def info(as_json: bool) -> int:
     found = gather()
     show(found.to_dict() if as_json else found)
     return _DONE
+
+
+rnnbridge.add_command(bench)
 
 
 def _show_report(report: Report, as_json: bool) -> None:

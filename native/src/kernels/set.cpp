@@ -3,6 +3,7 @@
 
 #include "cells.h"
 #include "gradients.h"
+#include "limits.h"
 
 namespace rnb {
 namespace RNB_ISA {
@@ -158,7 +159,9 @@ constexpr Kernels<T> table() {
           gru_before_reset_gradients<T>,
           rnn_gradients<T>,
           product<T>,
-          transpose<T>};
+          transpose<T>,
+          multiply_add<T>,
+          read<T>};
 }
 
 #define RNB_STRING_(x) #x

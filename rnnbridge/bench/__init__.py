@@ -1,0 +1,1 @@
+"""The engine beside every peer that is installed, in one run."""
