@@ -103,7 +103,7 @@ class Problem:
 
     def wanted(self, exact: Arrays) -> Arrays:
         """What `results` has to be, of everything that the oracle gives."""
-        want_x, want_state, names = read_want(self.want, self.spec)
+        want_x, want_state, names = read_want(self.want, self.spec.weight_shapes())
         names += ["x"] * want_x + ["h0", "c0"] * want_state
         gradients = {name: exact[name] * (1 + self.accumulate) for name in names if name in exact}
         return {name: exact[name] for name in oracle_backward.OUTPUTS if name in exact} | gradients

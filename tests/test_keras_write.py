@@ -181,7 +181,9 @@ def test_what_was_written_is_read_with_the_same_bits(source: str, suffix: str, t
     again = rb.load(first)
     for one in written.layers:
         assert again[one.target] == bundle[one.source]
-        assert again[one.target].origin.storage_dtype == bundle[one.source].origin.storage_dtype
+        stored = bundle[one.source].origin.storage_dtype
+        widened = stored == "bfloat16" and suffix == ".h5"  # which Keras does not open there
+        assert again[one.target].origin.storage_dtype == ("" if widened else stored)
     rb.save(bundle, second)
     assert first.read_bytes() == second.read_bytes()
 

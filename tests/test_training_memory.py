@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def calls(count):
         net.backward(tape, y, want="weights")
     return int(pages.read_text().split()[1]) * 4096
 
-print(calls(2000), calls(10000))
+print(*[calls(2000) for _ in range(6)])
 """
 
 
@@ -34,6 +35,7 @@ print(calls(2000), calls(10000))
 def test_the_resident_size_stays() -> None:
     done = subprocess.run([sys.executable, "-c", CALLS], timeout=240, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    warm, after = map(int, done.stdout.split())
-    # One leaked plan, tape or array of a kilobyte per call would be ten times this.
-    assert after - warm <= 2**20
+    sizes = list(map(int, done.stdout.split()))
+    # A kilobyte that leaks with every call is eight times this in every round. A step that the allocator takes once (2
+    # MB were seen, and nothing in the 24,000 calls after it) is in one of them.
+    assert min(after - before for before, after in pairwise(sizes)) <= 2**18, sizes
