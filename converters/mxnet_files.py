@@ -6,7 +6,6 @@ that has one under the same name, takes it.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from rnnbridge.catalogue import Format, Judge, Settings, WriteOptions, Written, 
 from rnnbridge.convention import Convention
 from rnnbridge.converters.mxnet_judge import run_layer
 from rnnbridge.converters.mxnet_layer import Reader
-from rnnbridge.converters.mxnet_names import UNNAMED, groups_of, structural
+from rnnbridge.converters.mxnet_names import groups_of, structural
 from rnnbridge.converters.mxnet_params import looks_like_params, params_bytes, read_params
 from rnnbridge.converters.mxnet_rows import CELLS, LAYERS, LSTMP_CELL
 from rnnbridge.errors import Incompatible
 from rnnbridge.files.narrow import narrowed
+from rnnbridge.prefix import UNNAMED, prefix_of
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import Bundle, RNNWeights
 
@@ -53,7 +53,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     arrays: dict[str, Array] = {}
     layers: list[WrittenLayer] = []
     for name, weights in bundle.layers.items():
-        prefix = _prefix(bundle, name, {layer.target for layer in layers})
+        prefix = prefix_of(bundle, name, {layer.target for layer in layers})
         plan = plan_for(name, weights)
         ready = plan.apply(weights)
         stored, own = narrowed(plan.row.write(ready.arrays, ready.spec), _storage(ready))
@@ -103,15 +103,6 @@ FORMATS = (
 def _storage(weights: RNNWeights) -> str:
     """MXNet has float16; bfloat16 is written as the float32 it was widened to."""
     return "float16" if weights.origin.storage_dtype == "float16" else ""
-
-
-def _prefix(bundle: Bundle, name: str, taken: set[str]) -> str:
-    if list(bundle.layers) == [UNNAMED]:
-        return ""
-    safe = re.sub(r"[^\w.]", "_", name).strip("._") or UNNAMED
-    while safe in taken:
-        safe += "1"
-    return f"{safe}."
 
 
 def _constructor(row: Convention, spec: RNNSpec, batch_first: bool | None, dtype: str) -> str:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-UNNAMED = "rnn"  # what a layer is called whose arrays have no prefix
+from rnnbridge.prefix import UNNAMED
+
 _KIND = r"(?P<kind>i2h|h2h|h2r)(?P<gate>_[ifcrzo])?_(?P<what>weight|bias)"
 _OF_A_CELL_INSIDE = re.compile(rf"(?P<prefix>|.*\.)_unfused\.(?P<layer>\d{{1,4}})\.(?:(?P<side>[lr])_cell\.)?{_KIND}")
 _OF_A_LAYER = re.compile(rf"(?P<prefix>|.*[._])(?P<side>[lr])(?P<layer>\d{{1,4}})_{_KIND}")

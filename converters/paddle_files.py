@@ -5,7 +5,6 @@ Written are the names under the cells, which set_state_dict takes; see paddle_na
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from rnnbridge.convention import Convention
 from rnnbridge.converters.paddle_faults import notices
 from rnnbridge.converters.paddle_judge import run_layer
 from rnnbridge.converters.paddle_layer import Reader
-from rnnbridge.converters.paddle_names import UNNAMED, groups_of, only_second_names, second_names, structural
+from rnnbridge.converters.paddle_names import groups_of, only_second_names, second_names, structural
 from rnnbridge.converters.paddle_pickle import looks_like_params, params_bytes, read_params
 from rnnbridge.converters.paddle_rows import CELLS, CONVENTIONS, LAYERS
 from rnnbridge.errors import FormatError, Incompatible
 from rnnbridge.files.narrow import narrowed
+from rnnbridge.prefix import UNNAMED, prefix_of
 from rnnbridge.spec import RNNSpec
 from rnnbridge.weights import Bundle, RNNWeights
 
@@ -61,7 +61,7 @@ def write(bundle: Bundle, path: Path, options: WriteOptions) -> Written:
     arrays: dict[str, Array] = {}
     layers: list[WrittenLayer] = []
     for name, weights in bundle.layers.items():
-        prefix = _prefix(bundle, name, {layer.target for layer in layers})
+        prefix = prefix_of(bundle, name, {layer.target for layer in layers})
         plan = plan_for(name, weights)
         ready = plan.apply(weights)
         stored, own = narrowed(plan.row.write(ready.arrays, ready.spec), ready.origin.storage_dtype)
@@ -108,15 +108,6 @@ FORMATS = (
 def _rows_of(layers: dict[str, RNNWeights]) -> list[tuple[Convention, RNNWeights]]:
     rows = {row.name: row for row in CONVENTIONS}
     return [(rows[weights.origin.convention], weights) for weights in layers.values()]
-
-
-def _prefix(bundle: Bundle, name: str, taken: set[str]) -> str:
-    if list(bundle.layers) == [UNNAMED]:
-        return ""
-    safe = re.sub(r"[^\w.]", "_", name).strip("._") or UNNAMED
-    while safe in taken:
-        safe += "1"
-    return f"{safe}."
 
 
 def _constructor(row: Convention, spec: RNNSpec, batch_first: bool | None, dtype: str) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rnnbridge.converters.paddle_rows import DIRECTIONS
+from rnnbridge.prefix import UNNAMED
 
-UNNAMED = "rnn"  # what a layer is called whose arrays have no prefix
 ONE_WAY = "cell"
 _KIND = r"(?P<kind>(?:weight|bias)_(?:ih|hh)|weight_ho)"
 _OF_A_LAYER = re.compile(rf"(?P<prefix>|.*\.)(?P<layer>\d{{1,4}})\.(?P<side>cell|cell_fw|cell_bw)\.{_KIND}")

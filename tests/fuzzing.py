@@ -6,8 +6,10 @@ For formats whose golden files are small. By hand, as long as one likes: RNNBRID
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,34 @@ def is_refused(path: Path, content: bytes, format_name: str, settings: Mapping[s
         assert str(path.parent) in str(error), error  # noqa: PT017 (some are errors, some are not)
         return True
     return False
+
+
+class Copy:
+    """Golden files in a folder of their own, one of which is damaged and one, the same or another, read.
+
+    Args:
+        source: their folder.
+        broken, read: names in it.
+        ignore: what is not copied, as `shutil.copytree` takes it.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        broken: str,
+        read: str,
+        format_name: str,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        ignore: Any = None,
+    ) -> None:
+        shutil.copytree(source, folder / "copy", ignore=ignore)
+        self.broken, self.path = (folder / "copy" / name for name in (broken, read))
+        self.format, self.settings, self.content = format_name, settings, self.broken.read_bytes()
+
+    def is_refused(self, content: bytes) -> bool:
+        self.broken.write_bytes(content)
+        return is_refused(self.path, self.path.read_bytes(), self.format, self.settings)
 
 
 def damaged(content: bytes, draws: int, seed: int = 7) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 # NumPy only, knows no engine: works where the compiled library is missing.
 CONVERSION = (
     "errors < version < activation < spec < weights < gates < layout < slot < convention < rewrite < files < reference "
-    "< catalogue < flat < converters < bundle < tables < formula < inspection"
+    "< catalogue < flat < prefix < converters < bundle < tables < formula < inspection"
 ).split(" < ")
 # Knows the canonical form, and no framework's convention.
 ENGINE = (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.fuzzing import cut, damaged, is_refused
+from tests.fuzzing import Copy, cut, damaged
 
 GOLDEN = Path(__file__).parent / "golden" / "paddle-3.3.1"
 # The file that is damaged and the one that is read, where it is another.
@@ -25,35 +24,26 @@ FC = {"lstm_0.fc": "fc_3", "lstm_1.fc": "fc_4", "gru_unit_0.fc": "fc_5"}
 each_file = pytest.mark.parametrize("case", FILES)
 
 
-class Copy:
-    """A case's golden files in a folder of their own, one of which is damaged."""
-
-    def __init__(self, case: str, folder: Path) -> None:
-        broken, read, self.format = FILES[case]
-        self.settings = FC if self.format == "paddle-fluid" else None
-        shutil.copytree((GOLDEN / broken).parent, folder / "copy")
-        self.broken, self.path = (folder / "copy" / Path(name).name for name in (broken, read))
-        self.content = self.broken.read_bytes()
-
-    def is_refused(self, content: bytes) -> bool:
-        self.broken.write_bytes(content)
-        return is_refused(self.path, self.path.read_bytes(), self.format, self.settings)
+def copy_of(case: str, folder: Path) -> Copy:
+    broken, read, format_name = FILES[case]
+    settings = FC if format_name == "paddle-fluid" else None
+    return Copy((GOLDEN / broken).parent, Path(broken).name, Path(read).name, format_name, folder, settings)
 
 
 @each_file
 def test_a_whole_file_is_read(case: str, tmp_path: Path) -> None:
-    copy = Copy(case, tmp_path)
+    copy = copy_of(case, tmp_path)
     assert not copy.is_refused(copy.content)
 
 
 @each_file
 def test_a_truncated_file_is_refused(case: str, tmp_path: Path) -> None:
-    copy = Copy(case, tmp_path)
+    copy = copy_of(case, tmp_path)
     assert all(copy.is_refused(content) for content in cut(copy.content))
 
 
 @each_file
 def test_a_fuzzed_file_is_refused_or_other_numbers(case: str, tmp_path: Path) -> None:
-    copy = Copy(case, tmp_path)
+    copy = copy_of(case, tmp_path)
     refused = sum(copy.is_refused(content) for content in damaged(copy.content, 70))
     assert refused > 20
